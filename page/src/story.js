@@ -26,12 +26,14 @@ function opening(ctx) {
   const { lesson } = ctx;
   if (!lesson) return [];
   const tokens = lesson.parts.find((part) => part.steps.some((s) => !s.member));
+  const [goesIn, ...more] = lesson.intro;
   return [
     el("p", { class: "part" }, "Before the first step"),
     el("h2", {}, "What goes in, and what comes out"),
-    ...lesson.intro.map(prose),
-    ...(ctx.state.meaning === lesson.meaning ? lesson.numbers.map(prose) : []),
+    ...(goesIn ? [prose(goesIn)] : []),
     ...(tokens?.steps ?? []).map((s) => prose(s.why)),
+    ...more.map(prose),
+    ...exact(ctx, lesson.numbers).map(prose),
     ...(lesson.matrices.length ? [el("h3", {}, "The numbers of the model"), el("div", { class: "given" }, lesson.matrices.map((m) => own(m)))] : []),
   ];
 }
@@ -42,7 +44,7 @@ function closing(ctx) {
   return lesson ? [
     el("p", { class: "part" }, "After the last step"),
     el("h2", {}, "What was shown"),
-    el("ul", { class: "closing" }, lesson.closing.map((sentence) => own(sentence, "li"))),
+    el("ul", { class: "closing" }, [...lesson.closing, ...exact(ctx, lesson.proven)].map((sentence) => own(sentence, "li"))),
   ] : [];
 }
 
@@ -53,6 +55,7 @@ function step(ctx, edits) {
   const equation = ctx.equation.get(here.equation);
   const told = lesson && ctx.lessonOf.get(here.member);
   const last = told && told.part.steps[told.part.steps.length - 1] === told.step;
+  const summary = told ? [...told.part.summary, ...exact(ctx, told.part.numbers)] : [];
   return [
     el("p", { class: "part" }, [equation?.part, block(here.block)].filter(Boolean).join(" · ")),
     own(here.title || here.member, "h2"),
@@ -63,9 +66,12 @@ function step(ctx, edits) {
     here.why ? prose(here.why) : null,
     told && told.step.sides.length ? lines(told.step.sides, ctx.state.meaning === lesson.meaning) : null,
     told && told.step.status ? own(told.step.status, "p", { class: "status" }) : null,
-    last && told.part.summary.length ? el("div", { class: "summary" }, told.part.summary.map(prose)) : null,
+    last && summary.length ? el("div", { class: "summary" }, summary.map(prose)) : null,
   ];
 }
+
+/** What is said of exact numbers, where they are shown. @param {Context} ctx @param {string[]} told */
+const exact = (ctx, told) => (ctx.state.meaning === ctx.lesson?.meaning ? told : []);
 
 /** A name in a formula has the colour of what it is. @param {Context} ctx @param {HTMLElement} name */
 function paint(ctx, name) {

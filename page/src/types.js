@@ -86,6 +86,7 @@
  * @property {string} title
  * @property {LessonStep[]} steps
  * @property {string[]} summary
+ * @property {string[]} numbers  what kind its exact numbers are
  *
  * @typedef {object} Lesson  HTML
  * @property {string[]} intro
@@ -93,6 +94,7 @@
  * @property {string[]} matrices
  * @property {LessonPart[]} parts  the first is that of the tokens
  * @property {string[]} closing
+ * @property {string[]} proven  what is certain of the numbers of its meaning
  * @property {string} meaning  in which its lines are, when they are not in decimals
  *
  * @typedef {{word: string, ok: boolean, refuted: boolean, claim: string, math: string, meaning: string, found: string}} Verdict  of a claim

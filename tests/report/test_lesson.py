@@ -163,7 +163,7 @@ def test_the_reference_at_position_1() -> None:
     )
     assert line(side(step(found, "u"), 1), "var(r₁)").value == "1 / (4 (1 + e)²)"
     assert line(side(step(found, "u"), 1), "u₁").value == "(1, −1)"
-    told = {p.title: " ".join(p.summary) for p in reversed(found.parts)}
+    told = {p.title: " ".join([*p.summary, *p.numbers]) for p in reversed(found.parts)}
     attention, norm = told["Attention"], told["Layer norm"]
     assert "(`b`) reads 27 % from position 0 (`a`) and 73 % from position 1 (`b`)." in attention
     assert "From $A$ on, the numbers of position 1 (`b`) are no longer fractions" in attention
@@ -171,7 +171,10 @@ def test_the_reference_at_position_1() -> None:
     assert "From position 0 (`a`) the mask hides 1 (`b`)." in step(found, "S").status
     assert "The weights of a row are at least 0 and sum to exactly 1." in step(found, "A").status
     assert "From $u$ on, the numbers of position 1 (`b`) are fractions again" in norm
+    assert "Positions 0 (`a`) and 1 (`b`) have the same row now" in norm
     assert "the model predicts `a`, because $1 > 0$" in found.intro[0]
+    assert "Here $W^Q$ is the identity matrix: it changes nothing." in step(found, "Q").status
+    assert any("$d = 2$ (residual width)" in x for x in found.intro)
 
 
 def test_the_register_holds_all_values_so_far() -> None:

@@ -52,10 +52,10 @@ def lesson(
     given = given_values(source, weights, exact, card, model, inputs.others(card))
     if inputs.tokens is not None and not inputs.tokens.strip():
         raise VieteError("--tokens is empty; a lesson needs at least one token")
-    if "/" in (inputs.tokens or ""):
+    if "/" in ((inputs.text if model is None and inputs.tokens is None else inputs.tokens) or ""):
         raise VieteError("a lesson takes one sequence, not a batch: --tokens without /")
     ids = inputs.ids(card, model)
-    ids = ids if inputs.text is None else [int(k) for k in ids[0]]
+    ids = ids if inputs.text is None or model is None else [int(k) for k in ids[0]]
     estimate(card, ids)
     made = make(
         card, ids, weights.arrays(card, model, exact=True),

@@ -388,6 +388,8 @@ class InputOptions:
         if self.tokens is not None:
             return numbers(self.tokens, card)
         if model is None:
+            if card.vocabulary:
+                return numbers(self.text or "", card, "--text")
             raise VieteError(f"{card.title} is a card, and has no tokenizer: give --tokens 3,1,4")
         return model.text_ids(self.text or "", self.bos)
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -114,7 +115,7 @@ class PageSteps:
             "equation": number, "member": member, "block": dict(step.loops),
             "math": mathml(left), "equation_math": equation_mathml(left, right),
             "reads": [self.name(m) for m in sorted(step.needs)],
-            "title": self.title(e), "why": self.why(e),
+            "title": self.title(e), "why": self.why(e, step),
             "operations": [self.operation(o, step, tree) for o in made],
         }  # fmt: skip
         if step.equation.left.symbol.is_partial:
@@ -142,10 +143,11 @@ class PageSteps:
             e = replace(e, meaning="")
         return prose(self.words.title(e))
 
-    def why(self, e: Equation) -> str:
+    def why(self, e: Equation, step: Step) -> str:
         """What a step is for, as HTML."""
         self.words.forget()  # a page's steps are read in any order
-        return prose(" ".join(self.words.why(e)))
+        at = partial(at_block, loops=step.loops, sizes=self.run.sizes)
+        return prose(" ".join(self.words.why(e, at)))
 
 
 def names_of_loops(equations: Sequence[Equation]) -> list[tuple[str, int]]:

@@ -13,11 +13,14 @@ from viete.graph.card import CardData, Equation
 from viete.notation.mathml import framed
 from viete.notation.printer import show
 from viete.notation.tree import Apply, Expr, Ref, Symbol, walk
+from viete.report.lesson.words import StepWords
+from viete.rewrite.adjoint.grad import forward_pass
 
 
 def symbols(card: CardData, equations: Sequence[Equation]) -> dict[str, Any]:
     """All names by their keys; ``equations`` are counted from 1."""
-    shapes = shapes_of(card)
+    shapes, words = shapes_of(card), StepWords(forward_pass(card), "mathml")
+    nouns = {e.name: words.noun(e) for e in reversed(words.card.equations)}
     made: dict[str, list[int]] = {}
     used: dict[str, list[int]] = {}
     for number, e in enumerate(equations, 1):
@@ -41,7 +44,7 @@ def symbols(card: CardData, equations: Sequence[Equation]) -> dict[str, Any]:
         add(p.symbol, "parameter", p.meaning, shapes.types[p.name])
     for e in equations:
         kind = "gradient" if e.left.symbol.is_partial else "value"
-        add(e.left.symbol, kind, e.meaning, shapes.types[e.name])
+        add(e.left.symbol, kind, e.meaning or nouns.get(e.name, ""), shapes.types[e.name])
     for d in card.dims:
         add(d.symbol, "dimension", d.meaning, None)
     for name in dict.fromkeys(x for e in equations for x in sorted(called(card, e.right))):

@@ -11,16 +11,17 @@ from viete.report.lesson.document import Lesson, LessonStep
 
 
 def lesson_data(lesson: Lesson, meaning: str = "exact") -> dict[str, Any]:
-    """``title``, ``intro``, ``numbers``, ``matrices``, ``columns``, ``parts`` and ``closing``.
+    """The ``title``, ``intro``, ``matrices``, ``columns``, ``parts`` and ``closing`` of a lesson.
 
-    ``meaning`` is that of the numbers of its lines, where they are not in decimals; ``numbers`` is
-    about these.
+    ``meaning`` is that of the numbers of its lines, where they are not in decimals; ``numbers``
+    (how they are written) and ``proven`` (what is certain of them) are about these.
 
-    A part has a ``title``, ``steps`` and a ``summary``. A step has its ``number``, the ``equation``
-    of the card (from 1; 0 for the tokens) and the ``member`` that it makes, ``title``, ``why``,
-    ``formula``, ``pipeline`` (each stage with its ``state``: done, now or later), ``sides`` with
-    their lines, ``status``, and the rows that it adds to the ``register``: those of the steps so
-    far are all values so far. Every text is HTML that is safe to be put in a page.
+    A part has a ``title``, ``steps``, a ``summary`` and ``numbers``: what kind they are. A step has
+    its ``number``, the ``equation`` of the card (from 1; 0 for the tokens) and the ``member`` that
+    it makes, ``title``, ``why``, ``formula``, ``pipeline`` (each stage with its ``state``: done,
+    now or later), ``sides`` with their lines, ``status``, and the rows that it adds to the
+    ``register``: those of the steps so far are all values so far. Every text is HTML that is safe
+    to be put in a page.
     """
     return {
         "title": prose(lesson.title),
@@ -31,11 +32,17 @@ def lesson_data(lesson: Lesson, meaning: str = "exact") -> dict[str, Any]:
         "columns": list(map(prose, lesson.columns)),
         "parts": [
             {"title": prose(p.title), "steps": list(map(step_data, p.steps)),
-             "summary": list(map(prose, p.summary))}
+             "summary": paragraph(p.summary), "numbers": paragraph(p.numbers)}
             for p in lesson.parts
         ],
         "closing": list(map(prose, lesson.closing)),
+        "proven": list(map(prose, lesson.proven)),
     }  # fmt: skip
+
+
+def paragraph(sentences: list[str]) -> list[str]:
+    """Sentences in one, or nothing."""
+    return [prose(" ".join(sentences))] * bool(sentences)
 
 
 def step_data(step: LessonStep) -> dict[str, Any]:

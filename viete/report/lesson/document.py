@@ -46,19 +46,20 @@ class LessonStep:
 
 @dataclass
 class LessonPart:
-    """Steps that do one thing, and what they have come to."""
+    """Steps that do one thing, and what they have come to; ``numbers`` is about exact ones."""
 
     title: str
     steps: list[LessonStep]
     summary: list[str]
+    numbers: list[str] = field(default_factory=list)
 
 
 @dataclass
 class Lesson:
     """What goes in and what is predicted, the parts, and what may be concluded.
 
-    ``columns`` are the followed positions, those of the register; ``numbers`` says how its numbers
-    are written, where they are exact.
+    ``columns`` are the followed positions, those of the register. Where its numbers are exact,
+    ``numbers`` says how they are written, and ``proven`` what is certain of them at the end.
     """
 
     title: str
@@ -68,6 +69,7 @@ class Lesson:
     parts: list[LessonPart]
     closing: list[str]
     numbers: list[str] = field(default_factory=list)
+    proven: list[str] = field(default_factory=list)
 
     @property
     def steps(self) -> list[LessonStep]:
@@ -94,8 +96,9 @@ def document(lesson: Lesson) -> list[Block]:
             registers.append(register(lesson, entries, len(entries) - len(step.register)))
         panels = [Panel(s.number, s.title, step_blocks(s)) for s in part.steps]
         out.append(StepsBeside(panels, registers, register(lesson, entries, before)))
-        out += map(paragraph, part.summary)
-    return [*out, heading(2, "What was shown"), *map(item, lesson.closing)]
+        told = [*part.summary, *part.numbers]
+        out += [paragraph(" ".join(told))] * bool(told)
+    return [*out, heading(2, "What was shown"), *map(item, [*lesson.closing, *lesson.proven])]
 
 
 def register(lesson: Lesson, entries: list[RegisterRow], new: int) -> Register:

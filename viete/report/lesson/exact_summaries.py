@@ -1,4 +1,4 @@
-"""What stops being a fraction in a lesson, and what comes back; what the lesson has shown."""
+"""What stops being a fraction in a lesson, and what comes back; what is certain at its end."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 
 from viete.analysis import roles as role
 from viete.document.tree import listed
-from viete.errors import VieteError
 from viete.evaluate.schedule import Step as Turn
 from viete.meanings.exact.factoring import reason
 from viete.meanings.exact.numbers import Number
@@ -20,7 +19,7 @@ from viete.report.lesson.summaries import MOST_SEEN, Summaries
 from viete.report.lesson.words import StepWords
 
 KINDS = {
-    RATIONAL: "fractions", CLOSED: "roots and powers of e", NAMED: "named quantities",
+    RATIONAL: "fractions", CLOSED: "roots and powers of e", NAMED: "numbers too long to write",
 }  # fmt: skip
 
 
@@ -36,10 +35,6 @@ class ExactSummaries(Summaries):
         self.level: dict[int, int] = {}  # of each position, as far as it was told
         self.left = False  # whether any position has left the fractions
         self.named = False  # whether it was said what a named number is
-
-    def of(self, station: Station, followed: Sequence[int]) -> list[str]:
-        """Sentences on a part, also on which rows left the fractions here or came back."""
-        return [*super().of(station, followed), *self.levels(station, followed)]
 
     def levels(self, station: Station, followed: Sequence[int]) -> list[str]:
         """Which positions have other numbers after a part than before it, and from where on."""
@@ -113,48 +108,45 @@ class ExactSummaries(Summaries):
 
     # -- the end -----------------------------------------------------------------------------------
 
-    def conclusions(self, stopped: VieteError | None) -> list[str]:
-        """Sentences on the whole run."""
-        out = self.told_of([t.position for t in self.tracks][-MOST_SEEN:])
-        out += [self.track(t) for t in self.tracks[:MOST_SEEN]]
+    def conclusions(self) -> list[str]:
+        """Sentences on the numbers of the whole run."""
+        out = [self.track(t) for t in self.tracks[:MOST_SEEN]]
         turns = [t for t in self.run.program.steps if t.makes in self.exact.status]
         if any(self.exact.status[t.makes].level == CLOSED for t in turns):
-            out.append("Theorems decide whether two numbers made of roots and powers of e are "
-                       "equal: those of Besicovitch (1940) and of Lindemann and "
-                       "Weierstrass.")  # fmt: skip
+            out.append("Whether two numbers made of roots and powers of e are equal is decided by "
+                       "theorems, of Besicovitch (1940) and of Lindemann and Weierstrass, and not "
+                       "by rounding.")  # fmt: skip
         if self.exact.names:
             out.append(f"{len(self.exact.names)} numbers on the way have names of their own, since "
                        "they are too long to write.")  # fmt: skip
         bits = max((self.exact.status[t.makes].bits for t in turns), default=0)
         if bits:
-            out.append("Where two numbers had to be compared, as many bits of both were computed "
-                       f"as it took to be certain: at most {bits}.")  # fmt: skip
+            out.append("To see which of two numbers is greater, more and more binary digits of "
+                       f"both were computed until it was certain: at most {bits}.")  # fmt: skip
         for t in turns:
             out += [f"In {self.name(t)}, {tie}." for tie in self.exact.status[t.makes].ties]
-        if stopped is not None:
-            out.append(f"The run ended early: {stopped.message}.")
         if all(self.exact.status[t.makes].level == RATIONAL for t in turns):
             out.append("Every number here is a fraction, computed exactly. Nothing was rounded.")
         else:
             out.append("All digits after ≈ are proven; the last one is rounded.")
-        return [*out, "This lesson claims nothing about what floating point would give, nor about "
-                      "weights or inputs other than these."]  # fmt: skip
+        return [*out, "All this holds for these weights and this input. The rounded numbers that "
+                      "computers mostly use may come out a little different."]  # fmt: skip
 
     def track(self, track: Track) -> str:
-        """``Position 1 is made of fractions up to S, of roots and powers of e from A to r, …``"""
+        """``At position 1 the numbers are fractions up to S, roots and powers of e from A …``"""
         runs = [(level, [t for t, _ in found])
                 for level, found in groupby(track.levels, key=lambda x: x[1])]  # fmt: skip
         if len(runs) <= 1:
             level = runs[0][0] if runs else RATIONAL
-            return f"{self.subject(track.position)} is made of {KINDS[level]} to the end."
+            return f"At position {self.place(track.position)} all numbers are {KINDS[level]}."
         parts = []
         for k, (level, turns) in enumerate(runs):
             first, last = self.name(turns[0]), self.name(turns[-1])
             again = " again" if level == RATIONAL and k else ""
             where = f"up to {last}" if k == 0 else f"from {first} on" if k == len(runs) - 1 else (
                 f"in {first}" if len(turns) == 1 else f"from {first} to {last}")  # fmt: skip
-            parts.append(f"of {KINDS[level]}{again} {where}")
-        return f"{self.subject(track.position)} is made {listed(parts)}."
+            parts.append(f"{KINDS[level]}{again} {where}")
+        return f"At position {self.place(track.position)} the numbers are {listed(parts)}."
 
 
 __all__ = ["ExactSummaries"]

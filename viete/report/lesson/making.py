@@ -26,6 +26,7 @@ from viete.report.lesson.beginning import Beginning
 from viete.report.lesson.document import Lesson, LessonStep
 from viete.report.lesson.exact_summaries import ExactSummaries
 from viete.report.lesson.formulas import Decimals
+from viete.report.lesson.idle import idle
 from viete.report.lesson.lines import MOST_HEADS, Lines, equal_members, number_of
 from viete.report.lesson.outline import Outline, Station
 from viete.report.lesson.positions import at_position, followed_positions, tracks
@@ -114,17 +115,18 @@ class Maker(Teller):
         """The whole lesson; ``origin`` says whence the weights come."""
         out = super().lesson()
         why = [f"Not computed: {'; '.join(self.run.without())}."] * bool(self.run.without())
+        ended = [] if self.stopped is None else [f"The run ended early: {self.stopped.message}."]
         return replace(
             out, title=f"{out.title}: a lesson in exact numbers",
             intro=[*out.intro, *self.about_positions(), *[origin] * bool(origin), *why],
             numbers=self.about_numbers(),
             tables=Beginning(self.exact, self.formulas).matrices(),
-            closing=self.closing(),
+            closing=[*out.closing, *ended], proven=self.proven(),
         )  # fmt: skip
 
-    def closing(self) -> list[str]:
+    def proven(self) -> list[str]:
         assert isinstance(self.summaries, ExactSummaries)
-        return self.summaries.conclusions(self.stopped)
+        return self.summaries.conclusions()
 
     def about_numbers(self) -> list[str]:
         """How numbers are written."""
@@ -148,6 +150,11 @@ class Maker(Teller):
 
     def summary(self, station: Station) -> Sequence[str]:
         return [] if self.failed in station.turns else super().summary(station)
+
+    def about(self, station: Station) -> Sequence[str]:
+        assert isinstance(self.summaries, ExactSummaries)
+        levels = self.summaries.levels
+        return [] if self.failed in station.turns else levels(station, self.followed)
 
     def step(self, turn: Turn) -> LessonStep:
         """A step with its numbers."""
@@ -244,6 +251,7 @@ class Maker(Teller):
         out = []
         found = self.words.roles(turn.equation)
         rows = [self.of_position(self.run.store[turn.makes], turn, j) for j in self.followed]
+        out += idle(self.lines, self.at(turn.equation.right, turn))
         if role.WEIGHTS in found and any(map(weights_of_a_mean, rows)):
             out.append("The weights of a row are at least 0 and sum to exactly 1.")
         if role.MASK in found:

@@ -37,6 +37,7 @@ class Summaries:
     ) -> None:  # fmt: skip
         self.run, self.words, self.formulas = run, words, formulas
         self.place, self.token, self.name = place, token, name
+        self.alike: list[list[int]] = []  # positions with the same row, as far as it was told
 
     def of(self, station: Station, followed: Sequence[int]) -> list[str]:
         """Sentences on a part: what is there now, and who read what."""
@@ -47,7 +48,25 @@ class Summaries:
         for turn in station.turns:
             if turn.makes in self.run.store and role.WEIGHTS in self.words.roles(turn.equation):
                 out += [s for j in followed if (s := self.attention(turn, j))]
-        return out
+        return out + self.same_rows(station.turns[-1], followed)
+
+    def same_rows(self, turn: Turn, followed: Sequence[int]) -> list[str]:
+        """Which positions have the same row from here on."""
+        v = self.run.store.get(turn.makes)
+        if v is None or v.axes != (ROW, COL) or v.size(ROW) <= max(followed, default=0):
+            return []
+        rows = dict[tuple[Any, ...], list[int]]()
+        array = self.entries(turn)
+        for j in followed:
+            key = tuple(x.key if isinstance(x, Number) else float(x) for x in array[j])
+            rows.setdefault(key, []).append(j)
+        alike = [found for found in rows.values() if found[1:]]
+        new, self.alike = [found for found in alike if found not in self.alike], alike
+        why = ""
+        if v.size(COL) == 2 and role.NORM in self.words.roles(turn.equation):
+            why = ": of two numbers, a norm keeps only which is the greater"
+        return [f"Positions {listed(map(self.place, found))} have the same row now{why}."
+                for found in new]  # fmt: skip
 
     def told_of(self, positions: Sequence[int]) -> list[str]:
         """What is predicted, as sentences."""
@@ -109,7 +128,8 @@ class Summaries:
                 yield f"{at} {a} and {b} have the same score, exactly"
             else:
                 why = self.because(greatest, next_one, gap)
-                yield f"{at} the model predicts {a}, {why} ({b} comes second)"
+                yield (f"{at} the model predicts {a}, {why}: the score of {a} is the greatest, "
+                       f"that of {b} comes second")  # fmt: skip
 
     def because(self, best: Number, second: Number, gap: Number) -> str:
         return f"because ${self.formulas.decimal(best)} > {self.formulas.decimal(second)}$"

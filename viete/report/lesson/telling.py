@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from viete.document.tree import Chain, Column, RegisterRow, capital, listed
@@ -17,6 +18,7 @@ from viete.notation.tree import Expr, Ref
 from viete.report.lesson.document import Lesson, LessonPart, LessonStep
 from viete.report.lesson.formulas import NumberFormulas
 from viete.report.lesson.outline import Outline, Station
+from viete.report.lesson.overview import overview
 from viete.report.lesson.positions import FEW, followed_length, position_size
 from viete.report.lesson.summaries import Summaries
 from viete.report.lesson.words import HEADINGS, StepWords
@@ -57,7 +59,7 @@ class Teller:
     def lesson(self) -> Lesson:
         """What goes in, the parts with their summaries, and what is predicted."""
         return Lesson(
-            self.model.title, [*self.goes_in(), *self.model.about[:1]], [],
+            self.model.title, [*self.goes_in(), *self.overview(), *self.model.about[:1]], [],
             [self.place(j) for j in self.followed],
             [self.tokens(), *map(self.part, self.outline.stations)],
             self.summaries.told_of(self.followed),
@@ -118,6 +120,10 @@ class Teller:
             first += f" What comes out is a prediction of what follows: {predicted[0]}."
         return [first.strip()] if first else []
 
+    def overview(self) -> list[str]:
+        """How the model goes about it."""
+        return overview(self.run, self.turns, self.words)
+
     def mapping(self) -> str:
         """``a ↦ 0, b ↦ 1``: of the whole vocabulary, or of the tokens of the text if it is long."""
         words = self.model.vocabulary
@@ -151,18 +157,25 @@ class Teller:
         names = [c for c in station.chips if not c.startswith("$")] or [*station.chips]
         title = capital(listed(HEADINGS.get(c, c) for c in names))
         title = f"{capital(station.block)}: {title}" if station.block else title
-        told = self.summary(station)
-        return LessonPart(title, steps, [" ".join(told)] if told else [])
+        return LessonPart(title, steps, [*self.summary(station)], [*self.about(station)])
 
     def summary(self, station: Station) -> Sequence[str]:
         return self.summaries.of(station, self.followed)
+
+    def about(self, station: Station) -> Sequence[str]:
+        """What kind of numbers a part has come to."""
+        return []
 
     def step(self, turn: Turn) -> LessonStep:
         """A step in words: its title, why it is there, and its equation."""
         self.number += 1
         left, right = (self.at(e, turn) for e in (turn.equation.left, turn.equation.right))
         place = self.words.place(turn.equation)
-        why = self.words.why(turn.equation) if self.first_time(place) else []
+        why = (
+            self.words.why(turn.equation, partial(self.at, turn=turn))
+            if self.first_time(place)
+            else []
+        )
         symbol = turn.equation.left.symbol
         member = member_name(symbol, self.run.program.loops_of(symbol, turn.makes[1]))
         out = LessonStep(self.number, place, member,
