@@ -8,7 +8,7 @@ const OPEN = new Set(["(", "[", "⟨"]);
 const CLOSE = new Set([")", "]", "⟩"]);
 const BRACKETS = new Set([...OPEN, ...CLOSE]);
 
-const LAST = 99; // what is defined stands alone only where nothing else does
+export const LAST = 99; // what is defined stands alone only where nothing else does
 
 /** @param {Element} node */
 const sign = (node) => (node.localName === "mo" ? node.textContent ?? "" : "");
@@ -26,7 +26,7 @@ function places(row, depth) {
     if (CLOSE.has(text)) inside--;
     const at = inside;
     if (OPEN.has(text)) inside++;
-    return { child, depth: at, level: k === defines ? LAST : at, before: k > 0 && BEFORE.has(text), after: text === after };
+    return { child, depth: at, level: k === defines ? LAST : at, before: k > 0 && BEFORE.has(text) && child.getAttribute("form") !== "prefix", after: text === after };
   });
 }
 

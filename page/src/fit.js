@@ -1,7 +1,8 @@
 /** A formula that is wider than its pane is set a little smaller; if that is not enough it is broken onto lines. */
-import { breakUp, levels, mend } from "./breaking.js";
+import { breakUp, LAST, levels, mend } from "./breaking.js";
 
 const FIRST = 0.86; // of its size: as small as a formula gets on one line
+const MOST = 0.8; // of a line: a formula within it that is wider is broken
 const LEAST = 0.7; // and where lines do not help; what is wider still, scrolls
 
 /** @type {WeakMap<Element, number>} the width for which a formula was set */
@@ -26,12 +27,20 @@ const share = (formula) => formula.clientWidth / formula.scrollWidth;
 /** @param {HTMLElement} formula @param {number} found  how much of it has room */
 function set(formula, found) {
   let room = found;
-  const math = formula.querySelector("math");
-  for (const level of room < FIRST && math ? levels(math) : []) {
-    if (formula.querySelector(".broken")) mend(formula);
-    breakUp(/** @type {Element} */ (math), level);
-    room = share(formula);
-    if (room >= FIRST) break;
+  if (found < FIRST) {
+    const wide = [...formula.querySelectorAll("math")].filter((math) => math.getBoundingClientRect().width > formula.clientWidth * MOST);
+    const all = wide.map((math) => ({ math, at: levels(math) }));
+    for (const level of [...new Set(all.flatMap(({ at }) => at))].sort((a, b) => a - b)) {
+      if (level === LAST && found >= LEAST) break;
+      mend(formula);
+      for (const { math, at } of all) if (at[0] <= level) breakUp(math, level);
+      room = share(formula);
+      if (room >= FIRST) break;
+    }
+    if (room < FIRST && found >= LEAST) {
+      mend(formula);
+      room = found;
+    }
   }
   if (room < LEAST) formula.tabIndex = 0; // what scrolls is reached by the keyboard
   else formula.removeAttribute("tabindex");
