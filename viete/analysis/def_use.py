@@ -50,13 +50,16 @@ class DefUse:
         self.definitions = reaching_definitions(card)
         self.by_name = self.definitions.by_name
         self.slices: dict[int, frozenset[int]] = {}
+        self.references = [tuple(references(e.right)) for e in card.equations]
+        # What each equation adds to something computed from it.
+        self.residuals = [self.residual_terms(k) for k in range(len(card.equations))]
         self.all: list[Use] = []
         for k, equation in enumerate(card.equations):
-            added = self.residuals(k)
-            named = [ref for ref, _ in references(equation.right)]
+            added = self.residuals[k]
+            named = [ref for ref, _ in self.references[k]]
             terms = [lone(term) for total in sums(equation.right) for term in total]
             seen: set[tuple[Ref, int | None, bool]] = set()
-            for ref, bound in references(equation.right):
+            for ref, bound in self.references[k]:
                 makers: list[tuple[int | None, bool]] = [*self.definitions.of(k, ref, bound)]
                 for maker, around in [(None, False)] if ref.symbol.kind == "input" else makers:
                     if (ref, maker, around) not in seen:
@@ -68,16 +71,16 @@ class DefUse:
 
     # -- residual connections ----------------------------------------------------------------------
 
-    def residuals(self, k: int) -> set[Ref]:
+    def residual_terms(self, k: int) -> frozenset[Ref]:
         """The values that equation k adds to something computed from them."""
-        found = set()
+        found = set[Ref]()
         for terms in sums(self.model.equations[k].right):
             for term in terms:
                 ref = lone(term)
                 others = [t for t in terms if t is not term and t != ref]
                 if ref is not None and any(self.comes_from(k, t, ref) for t in others):
                     found.add(ref)
-        return found
+        return frozenset(found)
 
     def comes_from(self, k: int, e: Expr, target: Ref) -> bool:
         """Whether ``e``, a formula of equation k, needs ``target`` of the same turn of the loop."""
@@ -87,7 +90,7 @@ class DefUse:
         def read(use: tuple[int, Ref, frozenset[str]]) -> Iterator[tuple[int, Ref, frozenset[str]]]:
             for j, around in self.definitions.of(*use):
                 if not (around and home is not None and equations[j].loop == home):
-                    yield from ((j, *found) for found in references(equations[j].right))
+                    yield from ((j, *found) for found in self.references[j])
 
         uses = reachable(((k, *found) for found in references(e)), read)
         return any(ref == target and (not lettered or equations[j].loop == home)

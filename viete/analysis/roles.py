@@ -93,7 +93,7 @@ class Recognition:
                 yield from [POSITIONS] * ("position" in kinds)
             case Apply("prod", (a, b)) if not any(of_weights(self.card, x) for x in (a, b)):
                 yield from self.product(a, b)
-            case Apply("add") if any(x in self.uses.residuals(k) for x in e.children
+            case Apply("add") if any(x in self.uses.residuals[k] for x in e.children
                                      if isinstance(x, Ref)):  # fmt: skip
                 yield RESIDUAL
             case Apply("argmax"):

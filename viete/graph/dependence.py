@@ -119,6 +119,7 @@ class Definitions:
         self.by_name: dict[str, list[int]] = {}
         for k, equation in enumerate(card.equations):
             self.by_name.setdefault(equation.name, []).append(k)
+        self.ranges = {x.index: x for x in card.loops}
 
     def of(
         self, k: int, ref: Ref, bound: Collection[str] = frozenset()
@@ -207,8 +208,7 @@ class Definitions:
         """That a block number is whole, and a parameter's within its range, where it is known."""
         if ref.symbol.kind not in ("value", "parameter"):
             return
-        size, span, loop = self.card.size, equation.text.place(ref), equation.loop
-        ranges = {x.index: x for x in self.card.loops}
+        size, loop, ranges = self.card.size, equation.loop, self.ranges
         for slot, index in zip(ref.symbol.slots, ref.index, strict=True):
             if slot not in ranges:
                 continue
@@ -221,7 +221,8 @@ class Definitions:
             number = None if first is None else self.number(first)
             if number is not None and number.denominator != 1:
                 raise equation.text.error(
-                    f"{show(ref)} has the block number {number}, which is not a whole number", *span
+                    f"{show(ref)} has the block number {number}, which is not a whole number",
+                    *equation.text.place(ref),
                 )
             lower, upper = ranges[slot].lower, ranges[slot].upper
             if ref.symbol.kind == "parameter" and any(
@@ -229,7 +230,8 @@ class Definitions:
             ):
                 raise equation.text.error(
                     f"{show(ref)} does not exist in every block: {ref.key} is there for "
-                    f"{slot} = {show(lower)}, …, {show(upper)}", *span,
+                    f"{slot} = {show(lower)}, …, {show(upper)}",
+                    *equation.text.place(ref),
                 )  # fmt: skip
 
     def check_defined(self, k: int, equation: Equation, ref: Ref) -> None:

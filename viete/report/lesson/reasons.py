@@ -218,7 +218,7 @@ class Reasons:
 
     def residuals(self, e: Equation) -> list[Ref]:
         """What a residual sum keeps, in the order of writing."""
-        found = self.uses.residuals(self.place(e))
+        found = self.uses.residuals[self.place(e)]
         return list(dict.fromkeys(x for x in walk(e.right) if isinstance(x, Ref) and x in found))
 
     def what_stays(self, e: Equation, at: Put) -> str:
@@ -228,7 +228,7 @@ class Reasons:
     def added(self, e: Equation) -> str:
         """What a residual sum adds: what attention found, or what the MLP makes."""
         k = self.place(e)
-        kept = {r.key for r in self.uses.residuals(k)}
+        kept = {r.key for r in self.uses.residuals[k]}
         names = set(self.roles(e))
         for u in self.uses.all:
             if u.reader == k and u.maker is not None and not u.added and u.ref.key not in kept:
