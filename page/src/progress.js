@@ -10,7 +10,7 @@
 export function equationProgress(steps, current, equation) {
   const here = steps[current];
   if (here?.equation === equation) return "now";
-  const before = steps.slice(0, current).some((step) => step.equation === equation);
+  const before = steps.slice(0, Math.max(0, current)).some((step) => step.equation === equation);
   const next = steps.slice(current + 1).find((step) => step.equation === equation);
   if (!before) return "later";
   return next && sameBlock(next, here) ? "later" : "done";

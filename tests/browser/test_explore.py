@@ -107,10 +107,11 @@ def test_a_lesson_is_read_from_its_opening_to_its_closing(lesson: Path) -> None:
         one(".switches [data-name=decimal]").click();
         for (let k = 0; k < 20; k++) key("ArrowLeft");
         return {begin, again: one(".v-story").textContent === begin, sum, decimal, exact, summary,
-                lit, looked, end, left: all(".v-register tbody tr:not(.later)").length};
+                lit, looked, end, left: all(".v-register tbody tr:not(.later)").length,
+                done: all(".v-equations [data-status=done], .flow [data-status=done]").length};
     """)  # fmt: skip
     assert "goes in" in found["begin"] and "predicts a, because 1>0" in found["begin"]
-    assert found["again"] and found["left"] == 0
+    assert found["again"] and found["left"] == found["done"] == 0
     assert found["sum"] == [
         "x0=E[a]+P0=(1,0)+(0,0)=(1,0)", "x1=E[b]+P1=(0,1)+(1,0)=(1,1)",
     ]  # fmt: skip
