@@ -10,6 +10,7 @@ from viete.analysis.roles import roles
 from viete.analysis.traits import Traits
 from viete.document.tree import capital, listed
 from viete.graph.card import CardData, Equation
+from viete.graph.dependence import functions_called
 from viete.notation.printer import show
 from viete.notation.tree import Apply, Expr, Ref, walk
 
@@ -66,9 +67,12 @@ class Reasons:
                 yield ("Each position also makes a value. The key decides how much others read "
                        "from a position; the value is what they read")  # fmt: skip
             case role.TURN:
-                yield ("Each row is changed in a way that depends on its position. The score of a "
-                       "query and a key then depends on how far apart the two positions "
-                       "are")  # fmt: skip
+                yield ("The entries of each row are taken in pairs, and each pair is turned, as a "
+                       "point in the plane, by an angle that grows with the position" if
+                       self.rotates(e) else
+                       "Each row is changed in a way that depends on its position")  # fmt: skip
+                yield ("The score of a query and a key then depends on how far apart the two "
+                       "positions are")  # fmt: skip
             case role.SCORES:
                 yield ("The inner product of a query with a key says how well the two match: the "
                        "greater, the better. Row j holds the scores of the query at position j, "
@@ -188,6 +192,13 @@ class Reasons:
         if learned:
             verb = "scale and shift" if len(learned) > 1 else "scale"
             yield f"Learned numbers, {listed(learned)}, then {verb} each row"
+
+    def rotates(self, e: Equation) -> bool:
+        """Whether a function that an equation calls uses a cosine and a sine."""
+        called = functions_called(self.card.function, [e.right])
+        used = {x.op for name in called for x in walk(self.card.function[name].body)
+                if isinstance(x, Apply)}  # fmt: skip
+        return {"cos", "sin"} <= used
 
     def divisor(self, e: Equation) -> str:
         """What scores are divided by, if it depends on the model's width and not on the text."""
