@@ -44,7 +44,7 @@ export function asking(ctx, edits) {
 /** @param {Context} ctx @param {EditsStore} edits @param {string} kind @param {string} text @returns {Promise<Node>} */
 async function answered(ctx, edits, kind, text) {
   if (kind === "put") {
-    await edits.togglePut(text.trim(), changedSymbol(ctx, text));
+    await edits.togglePut(text.trim(), changedSymbol(ctx.data, text));
     const there = ctx.state.put.some(({ equation }) => equation === text.trim());
     return el("p", { class: "hint" }, there ? "It is put in, and all is computed again." : "It is not put in.");
   }

@@ -56,11 +56,6 @@ export class Context {
     return restore(name, stored, this.data.tokens);
   }
 
-  /** A value of several heads is put in for one of them: A^{1,h} = 0 at h = 2 as A^{1,2} = 0. @param {string} member @param {string} letter @param {string} at */
-  off(member, letter, at) {
-    return `${member.replace(new RegExp(`([,{_^])${letter}(?=[,}]|$)`), `$1${at}`)} = 0`;
-  }
-
   /** The steps in the direction that is shown. */
   get steps() {
     return this.state.direction === "backward" ? this.data.backward : this.data.steps;

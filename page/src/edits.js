@@ -1,5 +1,4 @@
 /** What the reader has changed, and the run that follows from it. */
-import { withPut } from "./whatif.js";
 
 /** @typedef {import("./context.js").Context} Context */
 /** @typedef {import("./engine.js").Edits} Edits */
@@ -20,13 +19,10 @@ export function createEdits(ctx) {
   const rerun = () => {
     running = running.then(async () => {
       try {
-        const { put } = edits;
-        const own = ctx.engine.can.put ? [] : put;
-        const asked = changed({ ...edits, put: own.length ? [] : put }) ? await ctx.engine.run(edits) : null;
+        const asked = changed(edits) ? await ctx.engine.run(edits) : null;
         const { values, tokens, ...parts } = asked ?? { values: null, tokens: null };
         ctx.use({ ...original, ...parts, tokens: { ...original.tokens, ...tokens } });
         ctx.values.fresh = values;
-        if (own.length) ctx.values.fresh = withPut(ctx, own);
         const meaning = !values || values[ctx.state.meaning] ? ctx.state.meaning : "decimal";
         ctx.store.set({ revision: ctx.state.revision + 1, step: ctx.nearest(ctx.state.step), meaning, note: "Everything was computed again" });
         return true;

@@ -25,7 +25,7 @@
  * @property {((edits: Edits) => Promise<Trainer>) | null} train
  *
  * @typedef {object} Trainer
- * @property {(rate: number) => {step: number, loss: number, parameters: Record<string, Float64Array>}} step
+ * @property {(rate: number, now?: Edits) => {step: number, loss: number, parameters: Record<string, Float64Array>}} step
  */
 import { programEngine } from "./program.js";
 import { restore } from "./values.js";

@@ -1,5 +1,6 @@
 /** A head or a sub-layer is switched off by a click: its part of a value is put to 0, and everything after it follows. */
 import { button, el } from "./dom.js";
+import { withLetter } from "./expansion.js";
 
 /** @typedef {import("./context.js").Context} Context */
 /** @typedef {import("./edits.js").EditsStore} EditsStore */
@@ -16,11 +17,11 @@ export function switchable(ctx, member) {
   const key = ctx.symbolOf(member);
   if (!value || !step || ctx.data.symbols[key]?.kind !== "value" || !ctx.data.expansions?.off.includes(key)) return [];
   if (value.shape.length < 3) return [{ equation: `${member} = 0`, name: "" }];
-  const letter = value.axes[0];
-  if (value.shape.length > 3 || value.shape[0] > MOST) return [];
-  return Array.from({ length: value.shape[0] }, (_, k) => {
-    const at = value.labels[0]?.[k] ?? String(k + 1);
-    return { equation: ctx.off(member, letter, at), name: `${letter} = ${at}` };
+  if (value.slices > MOST) return [];
+  return Array.from({ length: value.slices }, (_, slice) => {
+    const at = value.index(slice, 0, 0).slice(0, -2).map((k, axis) => value.labels[axis]?.[k] ?? String(k + 1));
+    const one = at.reduce((name, number, axis) => withLetter(name, value.axes[axis], number), member);
+    return { equation: `${one} = 0`, name: value.sliceName(slice) };
   });
 }
 

@@ -1,5 +1,6 @@
 /** The program that the page carries: the same equations as JavaScript, run here, and trained here. */
 import { chosen, isPart, numbers } from "./choosing.js";
+import { switchInputs } from "./switches.js";
 import { restore, Value } from "./values.js";
 
 /** @typedef {import("./engine.js").Engine} Engine */
@@ -14,17 +15,34 @@ export async function programEngine(page, base) {
   const module = await imported(page.program.source);
   const pattern = labelled(data);
 
-  /** All parameters, those of the page and those that were changed. @param {Edits} edits @returns {Record<string, Computed>} */
+  /** All parameters, those of the page and those that were changed. @param {Partial<Edits>} edits @returns {Record<string, Computed>} */
   const weights = (edits) => Object.fromEntries(pattern.parameters.map(({ key, value }) => {
-    const numbers = Float64Array.from(edits.parameters[key] ?? value.numbers());
+    const numbers = Float64Array.from(edits.parameters?.[key] ?? value.numbers());
     return [key, value.shape.length ? { shape: value.shape, data: numbers } : numbers[0]];
   }));
+
+  /** The shapes of the values of a text, by its length. @type {Map<number, Map<string, number[]>>} */
+  const shapes = new Map();
+
+  /** The switches that put to 0 what is switched off. @param {{put: string[]}} edits @param {number[]} ids */
+  function switches({ put }, ids) {
+    let known = shapes.get(ids.length);
+    if (put.length && !known) {
+      const open = numbers(data, {});
+      const found = module.values(inputsOf(data, pattern.inputs, module, ids), module.renamed(weights({}), open), open);
+      known = new Map(data.steps.map(({ member }) => [member, found[member]?.shape ?? []]));
+      shapes.set(ids.length, known);
+    }
+    const words = ids.map((k) => wordOf(data, k));
+    return switchInputs(data, put, (member) => pattern.value(member, blank(known?.get(member) ?? []), words));
+  }
 
   /** @type {Engine["run"]} */
   async function run(edits) {
     const ids = edits.ids ?? data.tokens.ids;
     const open = numbers(data, edits.choices);
-    const found = module.values(inputsOf(data, pattern.inputs, module, ids), module.renamed(weights(edits), open), open);
+    const inputs = { ...inputsOf(data, pattern.inputs, module, ids), ...switches(edits, ids) };
+    const found = module.values(inputs, module.renamed(weights(edits), open), open);
     const tokens = { ids, words: ids.map((k) => wordOf(data, k)) };
     /** @type {Map<string, Value>} */
     const values = new Map();
@@ -38,14 +56,14 @@ export async function programEngine(page, base) {
 
   /** @type {NonNullable<Engine["train"]>} */
   async function train(edits) {
-    const open = numbers(data, edits.choices);
-    const params = module.renamed(weights(edits), open);
-    const ids = edits.ids ?? data.tokens.ids;
+    const params = module.renamed(weights(edits), numbers(data, edits.choices));
     const state = {};
     let step = 0;
     return {
-      step(rate) {
-        const { value } = module.train([ids], params, { steps: 1, rate, state }, open).next();
+      step(rate, { ids, choices, put } = edits) {
+        const inputs = (/** @type {number[]} */ text) => switches({ put }, text);
+        const options = { steps: 1, rate, state, inputs };
+        const { value } = module.train([ids ?? data.tokens.ids], params, options, numbers(data, choices)).next();
         const found = /** @type {Record<string, Computed>} */ (module.weights(params));
         const parameters = Object.fromEntries(Object.entries(found).map(([key, x]) =>
           [key, typeof x === "number" ? Float64Array.of(x) : Float64Array.from(x.data)]));
@@ -90,6 +108,9 @@ function inputsOf(data, inputs, module, ids) {
     [input ?? module.INPUTS[0]]: ids,
   };
 }
+
+/** @param {number[]} shape @returns {Computed} */
+const blank = (shape) => ({ shape, data: new Float64Array(shape.reduce((a, b) => a * b, 1)) });
 
 /** @param {Value} value */
 const array = (value) => (value.shape.length ? { shape: value.shape, data: Float64Array.from(value.numbers()) } : Number(value.data[0]));

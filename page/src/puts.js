@@ -30,7 +30,7 @@ function mathElement(tag, ...children) {
 
 /** A change as mathematics, or as it was written. @param {Context} ctx @param {string} equation */
 export function putFormula(ctx, equation) {
-  const put = putToZero(ctx, equation);
+  const put = putToZero(ctx.data, equation);
   if (!put) return el("code", {}, equation);
   const math = named(ctx, put);
   math.append(mathElement("mo", "="), mathElement("mn", "0"));
@@ -43,7 +43,7 @@ export function putFormula(ctx, equation) {
  */
 export function changedFormula(ctx, formula, puts) {
   const math = formula.querySelector("math")?.cloneNode(true);
-  const found = puts.map(({ equation }) => putToZero(ctx, equation));
+  const found = puts.map(({ equation }) => putToZero(ctx.data, equation));
   if (!(math instanceof Element) || found.some((put) => put === null)) return null;
   const inside = [...math.childNodes];
   const equals = inside.findIndex((node) => node.nodeName === "mo" && node.textContent === "=");

@@ -54,7 +54,7 @@ export function training(ctx, edits) {
     const end = performance.now() + FRAME;
     let last;
     do {
-      last = trainer.step(Number(rate.value));
+      last = trainer.step(Number(rate.value), edits.get());
       losses.push({ step: last.step, loss: last.loss });
     } while (performance.now() < end);
     if (losses.length > 2 * POINTS) losses = losses.filter((_, k) => k % 2 === 0 || k === losses.length - 1);

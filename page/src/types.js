@@ -126,6 +126,11 @@
  * @property {Step[]} backward
  * @property {number[]} [order]  numbers of all equations, where they are not those of the page
  *
+ * @typedef {object} Switch  an input of the program that puts entries of an equation's value to 0
+ * @property {number} equation
+ * @property {string} input
+ * @property {string[]} letters  of blocks, each of which has its own
+ *
  * @typedef {object} DiagramLine  an equation of a box, or the term of it that the box stands for
  * @property {number} equation
  * @property {string} key
@@ -166,7 +171,7 @@
  * @property {{ids: number[], words: string[], vocabulary: string[] | null, input?: string, targets?: string | null, scores?: string | null, text?: boolean}} tokens
  * @property {{name: string, title: string}[]} meanings
  * @property {Record<string, Record<string, Stored>>} values
- * @property {{source: string, variants: Variant[], trains: boolean, parameters: Record<string, Stored>} | null} program
+ * @property {{source: string, variants: Variant[], switches: Switch[], trains: boolean, parameters: Record<string, Stored>} | null} program
  * @property {Diagram | null} diagram
  * @property {{members: string[], packed: string, off: string[]}} [expansions]  of the entries of values, compressed; the symbols that may be switched off
  * @property {Lesson | null} lesson

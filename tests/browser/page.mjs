@@ -1,5 +1,5 @@
 // Edits pages as a reader does, without a browser: standard input has [{data, edits}], page data and what is
-// changed; each gives the values that the page then shows, by member, and its equations as LaTeX.
+// changed, after what was changed `before`, null for an undo; each gives the values that the page then shows, by member, and its equations as LaTeX.
 import { readFileSync } from "node:fs";
 import { Context } from "../../page/src/context.js";
 import { createEdits } from "../../page/src/edits.js";
@@ -14,10 +14,12 @@ URL.revokeObjectURL = () => {};
 
 const spelled = (_, x) => (typeof x === "number" && !Number.isFinite(x) ? String(x) : x);
 
-async function edited({ data, edits: wanted }) {
+async function edited({ data, edits: { before = [], ...wanted } }) {
   const store = createStore({ meaning: "decimal", direction: "forward", step: 0, put: [], revision: 0, note: "" });
   const ctx = new Context(data, store, new Values(data), await createEngine({ get: () => null }, data), null);
   const edits = createEdits(ctx);
+  if (wanted.put) edits.change({ put: wanted.put });
+  for (const change of before) await (change ? edits.change(change) : edits.undo());
   if (wanted.train) {
     const trainer = await ctx.engine.train(edits.get());
     return { losses: Array.from({ length: wanted.train }, () => trainer.step(wanted.rate).loss) };

@@ -1,6 +1,7 @@
 """What a page computes after an edit is what Python computes of the changed model, in Node.
 
-`make browser` runs these. A text, weights, ε, a temperature, a mask: all values and gradients.
+`make browser` runs these. A text, weights, ε, a temperature, a mask, what is switched off: all
+values and gradients.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from tests.code.exported import bound, made_inputs, made_weights
 from tests.command_line import viete as command
 from tests.laws.strategies import cards, varied
 from viete.analysis.next_token import text_of
+from viete.errors import Text
 from viete.evaluate.execution import execute
 from viete.evaluate.schedule import program
 from viete.explore.data import page_data
@@ -32,6 +34,7 @@ from viete.explore.differentiated import default_of
 from viete.explore.reruns import backward_run, with_open_targets
 from viete.notation.printer import show_equation
 from viete.rewrite.choices import EquationChoice, choices, chosen
+from viete.rewrite.put import put as put_in
 from viete.text.data import read_data
 
 pytestmark = pytest.mark.browser
@@ -63,9 +66,16 @@ class Edit:
         self.weights = {**weights, changed: np.cos(np.arange(weights[changed].size)
                                                    ).reshape(weights[changed].shape)}  # fmt: skip
         self.inputs = {**inputs, text: np.asarray(inputs[text])[::-1]}
-        self.model = chosen(run.program.model.bind(**constants), put)
+        self.equations = chosen(run.program.model.bind(**constants), put)
+        self.off = off = switched_off(self.data)
+        self.model = put_in(self.equations, map(Text, off))
+        numbers = {e["number"]: e["key"] for part in ("equations", "backward_equations")
+                   for e in self.data[part]}  # fmt: skip
+        self.names = {s["member"]: numbers[s["equation"]]
+                      for part in ("steps", "backward") for s in self.data[part]}  # fmt: skip
         self.edits = {
-            "ids": self.inputs[text].tolist(), "text": None, "put": [],
+            "before": [{"put": off[1:]}, None, {"put": off[::-1]}],
+            "ids": self.inputs[text].tolist(), "text": None, "put": off,
             "parameters": {changed: self.weights[changed].ravel().tolist()},
             "choices": constants | {c.name: float(x) if c.is_number else x for c, x in put.items()},
         }  # fmt: skip
@@ -76,14 +86,33 @@ class Edit:
         run = execute(program(self.model), self.inputs, self.weights, again=False)
         if self.data["backward"]:
             run = backward_run(run, default_of(self.model))
-        shown = {k: x for k, x in found["values"].items() if not PART.match(k)}
+        # Where 0 is put in, some derivatives are none of Python's, and some parts have other names.
+        names = {e.name for e in run.program.model.equations}
+        shown = {k: x for k, x in found["values"].items() if not PART.match(k) and not
+                 (self.off and ("hat{" in k or self.names[k] not in names))}  # fmt: skip
         largest = max([size(run[k]) for k in shown if "partial" in k], default=0.0)
         for key, value in shown.items():
             assert value is not None, f"{self.name}: {key}"
             scale = max(size(run[key]), largest if "partial" in key else 0.0)
             close(value, run[key], scale, f"{self.name}: {key}")
-        for e in self.model.equations:
+        for e in self.equations.equations:
             assert show_equation(e.left, e.right, "latex") in found["equations"], self.name
+
+
+def switched_off(data: dict[str, Any]) -> list[str]:
+    """Changes of a page's values to 0: all of a value, one of its heads, a row, an entry."""
+    off = list[str]()
+    for k, switch in enumerate(data["program"]["switches"]):
+        steps = [s for s in data["steps"] if s["equation"] == switch["equation"]]
+        step = steps[k % len(steps)]
+        if any(data["symbols"].get(m, {}).get("kind") == "input" for m in step["reads"]):
+            continue  # the embeddings, without which Python takes a text for none
+        member, axes = step["member"], data["values"]["decimal"][step["member"]]["axes"]
+        for letter in axes[:-2][: 1 + (k % 4 < 3)]:
+            member = re.sub(rf"(?<=[,{{_^]){letter}(?=[,}}]|$)", "1", member)
+        places = ("", "[1]", "[1, 0]")[k % 3 if len(axes) > 1 else 0]
+        off.append(f"{member}{places} = 0")
+    return off[:3]
 
 
 def given_inputs(card: vt.Card, inputs: dict[str, Any]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from viete.analysis.kinds import TRUTH
 from viete.analysis.shapes import shapes_of
+from viete.code.blocks import per_block
 from viete.code.dialects import Dialect
 from viete.code.expression import ATOM, INFIX, LEAD, Code, CodeEnv
 from viete.code.functions import Functions, word
@@ -312,11 +313,15 @@ class Body:
             if item.default is None:
                 continue
             name = self.names.symbol(item.symbol)
-            twin = next((i for i in self.model.inputs if i.shape == item.shape and i != item), None)
+            twin = next((i for i in self.model.inputs if i.shape == item.shape and i != item
+                         and not i.symbol.slots and not item.symbol.slots), None)  # fmt: skip
             fill = self.lowering.of(item.default).text
             if twin is None:
-                sizes = ", ".join(self.lowering.integer(s, self.lowering.env) for s in item.shape)
+                low, env = self.lowering, self.lowering.env
+                counts = [env.index[h].count for h in self.model.heads_of(item.symbol)]
+                sizes = ", ".join(low.integer(s, env) for s in (*counts, *item.shape))
                 made = f"{self.dialect.xp}.full(({sizes},), {fill})"
+                made = per_block(self, item, made)
             else:
                 like = self.names.symbol(twin.symbol)
                 made = f"{self.dialect.xp}.full_like({like}, {fill})"

@@ -6,6 +6,7 @@ from fractions import Fraction
 from typing import Any
 
 from viete.cards.init import read_init
+from viete.code.blocks import per_block
 from viete.code.body import Body
 from viete.code.expression import MUL, Code
 from viete.code.identifiers import plain_letter
@@ -109,13 +110,6 @@ def listed(value: Any) -> str:
     return repr(float(value)) if Fraction(repr(float(value))) == value else str(value)
 
 
-def block_range(body: Body, letter: str) -> str:
-    """``range(1, N + 1)`` for the blocks of a letter."""
-    low = body.lowering
-    loop = {x.index: x for x in body.model.loops if not x.down}[letter]
-    return f"range({low.integer(loop.lower, low.env)}, {low.above(loop.upper, low.env)})"
-
-
 def viete_name(card: CardData, symbol: Symbol) -> str:
     """The name under which Viète keeps a weight, as a string or, with blocks, an f-string."""
     marks = {s: f"ZZ{k}ZZ" for k, s in enumerate(card.blocks_of(symbol))}
@@ -126,16 +120,6 @@ def viete_name(card: CardData, symbol: Symbol) -> str:
     for letter, mark in marks.items():
         name = name.replace(mark, f"{{{plain_letter(letter)}}}")
     return f'f"{name}"'
-
-
-def per_block(body: Body, p: Parameter, text: str) -> str:
-    """``{i: … for i in range(1, N + 1)}`` for a parameter of every block."""
-    letters = body.model.blocks_of(p.symbol)
-    if not letters:
-        return text
-    keys = ", ".join(map(plain_letter, letters))
-    loops = " ".join(f"for {plain_letter(x)} in {block_range(body, x)}" for x in letters)
-    return f"{{{f'({keys})' if len(letters) > 1 else keys}: {text} {loops}}}"
 
 
 def renamed(body: Body, always: bool = False) -> list[str]:

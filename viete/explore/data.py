@@ -160,7 +160,7 @@ class PageMaker:
 
     def data(self, room: int) -> dict[str, Any]:
         """The page's data."""
-        equations = self.back.equations.data()
+        equations, expansions = self.back.equations.data(), self.expansions()
         values, used = {}, 0
         for word, shelf in self.shelves.items():
             values[word], left_out, bytes_used = shelf.data(room)
@@ -183,8 +183,8 @@ class PageMaker:
             "tokens": {**tokens(self.run, self.walk.names), "targets": self.targets()},
             "meanings": self.meanings,
             "values": values,
-            "program": self.program(values["decimal"]),
-            "expansions": self.expansions(),
+            "program": self.program(values["decimal"], expansions["off"]),
+            "expansions": expansions,
             "claims": None if self.claims is None else claims_data(self.claims),
             "diagram": diagram_data(forward_pass(self.card)),
             "lesson": self.lesson_told(),
@@ -220,8 +220,11 @@ class PageMaker:
         new = self.back.run.program.targets - inputs_of(self.run).keys()
         return min((name for name in new if self.back.run.is_there((name, ()))), default=None)
 
-    def program(self, values: dict[str, Any]) -> dict[str, Any] | None:
-        """The program of the page, which a page has no need of that a running model answers."""
+    def program(self, values: dict[str, Any], off: Sequence[str]) -> dict[str, Any] | None:
+        """The program of the page, which a page has no need of that a running model answers.
+
+        ``off`` are the values that may be switched off.
+        """
         if self.live:
             return None
         names = list(self.run.program.parameters)
@@ -230,7 +233,9 @@ class PageMaker:
             return None
         backward = bool(self.backward_steps) and not is_backward(self.card)
         try:
-            found = program_data(self.run, self.choices, self.back.equations, backward, self.of)
+            found = program_data(
+                self.run, self.choices, off, self.back.equations, backward, self.of
+            )
         except VieteError as error:
             self.notes["program"] = error.message
             return None

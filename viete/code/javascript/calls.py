@@ -52,16 +52,16 @@ TRAIN = """\
 /**
  * Learns texts of tokens, each token from those before it, with a step of Adam for each text. After
  * each round it gives its number, the mean loss before it and the parameters, which change in
- * place: `for (const {step, loss} of train(texts)) …`.
+ * place: `for (const {step, loss} of train(texts)) …`.OTHERS
  */
 export function* train(
-    texts, params = initial(), {steps = 100, rate = 0.01, state = {}} = {}, given,
+    texts, params = initial(), {steps = 100, rate = 0.01, state = {}MORE} = {}, given,
 ) {
     for (let step = 1; step <= steps; step++) {
         let total = 0;
         for (const text of texts) {
             const SPLIT;
-            const [, loss, kept] = forward(ARGS);
+READ            const [, loss, kept] = forward(ARGS);
             adam(params, backward(kept, ARGS), state, rate / texts.length);
             total += loss;
         }
@@ -158,9 +158,16 @@ class Calls:
         split = ", ".join(
             f"{names[i]} = {x}" for i, x in zip([*tokens, *targets], cut, strict=True)
         )
-        args = [names[i] if i in tokens + targets else "null" for i in given]
+        others = [i for i in given if i not in tokens + targets]
+        args = [f"others[{quoted(i.name)}] ?? null" if i in others else names[i] for i in given]
         args += ["params", "given"]
-        return TRAIN.replace("SPLIT", split).replace("ARGS", ", ".join(args))
+        said = more = read = ""
+        if others:
+            said = "\n * `inputs` gives what else is read, by name, of the tokens."
+            more = ", inputs = () => ({})"
+            read = f"{STEP * 3}const others = inputs({names[tokens[0]]});\n"
+        text = TRAIN.replace("OTHERS", said).replace("MORE", more).replace("READ", read)
+        return text.replace("SPLIT", split).replace("ARGS", ", ".join(args))
 
     def expression(self, python: str) -> str:
         return self.printer.of(ast.parse(python, mode="eval").body).text

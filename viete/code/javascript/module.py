@@ -25,7 +25,7 @@ class JavaScriptModule(NumpyScript):
     library, what = "javascript", "in JavaScript"
     reserved = NumpyScript.reserved | frozenset(
         "values run derivatives weights named dimensions inputs texts text steps step total state "
-        "seed made INPUTS NAMES PARAMETERS".split()
+        "seed made others INPUTS NAMES PARAMETERS".split()
     )
 
     def __init__(self, p: Prepared, left_out: str = "") -> None:

@@ -1,0 +1,28 @@
+"""What each block has its own of, as a dictionary by the block's number."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from viete.code.identifiers import plain_letter
+from viete.graph.card import Input, Parameter
+
+if TYPE_CHECKING:
+    from viete.code.body import Body
+
+
+def block_range(body: Body, letter: str) -> str:
+    """``range(1, N + 1)`` for the blocks of a letter."""
+    low = body.lowering
+    loop = {x.index: x for x in body.model.loops if not x.down}[letter]
+    return f"range({low.integer(loop.lower, low.env)}, {low.above(loop.upper, low.env)})"
+
+
+def per_block(body: Body, item: Input | Parameter, text: str) -> str:
+    """``{i: … for i in range(1, N + 1)}`` for what each block has its own of."""
+    letters = body.model.blocks_of(item.symbol)
+    if not letters:
+        return text
+    keys = ", ".join(map(plain_letter, letters))
+    loops = " ".join(f"for {plain_letter(x)} in {block_range(body, x)}" for x in letters)
+    return f"{{{f'({keys})' if len(letters) > 1 else keys}: {text} {loops}}}"
