@@ -1,6 +1,6 @@
 """Switches: equations of which any entry may be put to 0, one of which a run says by an input.
 
-``A^{i,h} = softmax(…)`` becomes ``A^{i,h} = where(s_A^{i,h} = 0, 0, softmax(…))``. So one program
+``A^{i,h} = softmax(…)`` becomes ``A^{i,h} = s_A^{i,h} ⊙ softmax(…)``. So one program
 serves every `viete.rewrite.put` of a 0, forwards and backwards.
 """
 
@@ -40,8 +40,8 @@ def switched(card: CardData, names: Collection[str]) -> tuple[CardData, tuple[Sw
         taken.add(symbol.key)
         shape = tuple(map(card.size_expr, types[e.name].shape))
         inputs.append(Input(symbol, shape, num(0), num(1), num(1), OPENED))
-        is_off = Apply("eq", (symbol.member, num(0)))
-        equations[k] = with_right(e, Apply("where", (is_off, num(0), e.right)))
+        # No `where`: it would open the functions within, lest what it leaves out is infinite.
+        equations[k] = with_right(e, Apply("had", (symbol.member, e.right)))
         found.append(Switch(k, symbol))
     return replace(card, inputs=tuple(inputs), equations=tuple(equations)), tuple(found)
 
