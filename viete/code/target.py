@@ -6,10 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
+from viete.code.blocks import per_block
 from viete.code.body import Body, Turn
 from viete.code.dialects import DIALECTS
 from viete.code.functions import word
-from viete.code.initial import Initial, per_block
+from viete.code.initial import Initial
 from viete.code.layout import STEP, docstring, filled, joined, statement
 from viete.code.lowering import Lowering
 from viete.code.prepared import Prepared

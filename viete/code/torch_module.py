@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from viete.code.blocks import block_range
 from viete.code.body import Turn
 from viete.code.functions import word
 from viete.code.identifiers import plain_letter
-from viete.code.initial import block_range, viete_name
+from viete.code.initial import viete_name
 from viete.code.layout import comment, docstring, joined, statement
 from viete.code.prepared import Prepared
 from viete.code.target import Target, entry
