@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 
 from viete.analysis.flows import flows_of
 from viete.analysis.next_token import scored_tokens, scores, text_of, vocabulary
@@ -23,10 +24,14 @@ from viete.notation.symbols import Scope
 from viete.notation.tree import Apply, Expr, Pick, Ref, Slice
 
 UNEMBEDDING = "U"
-TURNED = "W_U"  # what papers call it, of tied weights too
-EMBEDDING = ("W_E", "E")
-POSITION = "p"
-SCORES = "logits"
+SECOND_NAMES = (
+    "W_U",
+    UNEMBEDDING,
+    "W_E",
+    "E",
+    "p",
+    "logits",
+)  # what papers say, of tied weights too
 
 
 @memoised
@@ -37,24 +42,25 @@ def question_scope(card: CardData) -> Scope:
         vector=lambda bar, token: (unembedding if bar == "overline" else embedding)(card, token),
         heads=query_heads(card), last={loop.index: loop.upper for loop in card.loops},
         over_tokens=lambda value, axis: over_tokens(card, value, axis),
-        second=lambda: second_names(card),
+        second=partial(second_name, card),
     )  # fmt: skip
 
 
-@memoised
-def second_names(card: CardData) -> dict[str, Callable[[], Expr]]:
+def second_name(card: CardData, name: str) -> Callable[[], Expr] | None:
     """What papers call W_U, E or W_E, and p, on a card that may call it otherwise or lack it."""
+    if name not in SECOND_NAMES or name in card.symbols:
+        return None
     bases = {s.base for s in card.symbols.values()}
-    out: dict[str, Callable[[], Expr]] = {}
-    if UNEMBEDDING not in bases or UNEMBEDDING in card.symbols:
-        out |= {TURNED: lambda: turned(card), UNEMBEDDING: lambda: rows_of_tokens(card)}
-    if len(embeddings(card)) == 1:
-        out |= dict.fromkeys(EMBEDDING, lambda: embeddings(card)[0])
-    if vocabulary(card) is not None and POSITION not in bases:
-        out[POSITION] = lambda: position_vectors(card)
-    if scored_tokens(card) is None:
-        out[SCORES] = lambda: rows_of_tokens(card)
-    return {key: meant for key, meant in out.items() if key not in card.symbols}
+    match name:
+        case "U" | "W_U" if "U" not in bases or "U" in card.symbols:
+            return partial(rows_of_tokens if name == UNEMBEDDING else turned, card)
+        case "E" | "W_E" if len(embeddings(card)) == 1:
+            return lambda: embeddings(card)[0]
+        case "p" if vocabulary(card) is not None and "p" not in bases:
+            return partial(position_vectors, card)
+        case "logits" if scored_tokens(card) is None:
+            return partial(rows_of_tokens, card)
+    return None
 
 
 def position_vectors(card: CardData) -> Expr:

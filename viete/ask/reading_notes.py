@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from itertools import pairwise
 
+from viete.analysis.token_vectors import SECOND_NAMES
 from viete.ask.arrow_questions import arrow_sides
 from viete.ask.top import TOP, top_of
 from viete.ask.with_clause import changes_of
@@ -50,10 +51,11 @@ def fewer_entries(run: Run, count: int, question: str) -> Iterator[str]:
 
 def second_names(run: Run, question: str) -> Iterator[str]:
     """What W_U, E and the like are on a card that calls them otherwise, or has no such weights."""
-    for name, meant in run.scope.second().items():
+    for name in SECOND_NAMES:
         base, _, label = name.partition("_")
         written = rf"{base}_(?:{label}|{{{label}}})" if label else base
-        if re.search(rf"(?<![\w\\{{]){written}(?![A-Za-z0-9])", question):
+        found = re.search(rf"(?<![\w\\{{]){written}(?![A-Za-z0-9])", question)
+        if found and (meant := run.scope.second(name)) is not None:
             with suppress(VieteError):  # a letter, or a word in quotes, of what the card lacks
                 shown = show(meant(), "unicode")
                 yield f"{name} is {shown}: the card has no weights of that name"

@@ -439,7 +439,7 @@ class Parser(Cursor):
         centres = text == "c" and self.peek.text == "(" and "centred" in scope.functions
         centres = centres and not self.declared("c")
         known |= not centres and self.behind(text) in scope.symbols
-        if known or text in scope.second():
+        if known or scope.second(text) is not None:
             return self.name(text, t)
         if centres:
             return self.call("centred", t)
@@ -654,10 +654,8 @@ class Parser(Cursor):
     ) -> tuple[Callable[[], Expr], list[Script]] | None:
         """What a name of no value of the card means, and the scripts that are no part of it."""
         below = [s for s in items if s.sign == "_"]
-        second = self.scope.second()
-        most = max((name.count("_") + name.count(",") for name in second), default=0)
-        for k in range(min(len(below), most), -1 if base not in self.scope.indices else 0, -1):
-            if (meant := second.get(key_of(base, below[:k]))) is not None:
+        for k in range(len(below), -1 if base not in self.scope.indices else 0, -1):
+            if (meant := self.scope.second(key_of(base, below[:k]))) is not None:
                 return meant, [*below[k:], *(s for s in items if s.sign == "^")]
         return None
 

@@ -92,7 +92,9 @@ class Scope:
     heads: Heads | None = None  # and one letter for a group of heads and a member of it
     last: Mapping[str, Expr] = field(default_factory=dict)  # of a question: each loop's last block
     over_tokens: Callable[[Expr, int], bool] | None = None  # whether an axis of a value has them
-    second: Callable[[], Mapping[str, Callable[[], Expr]]] = dict  # names of no value of the card
+    second: Callable[[str], Callable[[], Expr] | None] = lambda name: (
+        None
+    )  # of no value of the card
     spelled: Mapping[str, str] = field(default_factory=dict)  # names as a question wrote them
     inputs: bool = True  # whether the card declares any; an error may have to say how
 

@@ -9,10 +9,11 @@ from viete.analysis.def_use import def_use
 from viete.analysis.roles import roles
 from viete.analysis.traits import Traits
 from viete.document.tree import capital, listed
-from viete.graph.card import CardData, Equation
+from viete.graph.card import CardData, Equation, Loop
 from viete.graph.dependence import functions_called
 from viete.notation.printer import show
 from viete.notation.tree import Apply, Expr, Ref, walk
+from viete.rewrite.adjoint.grad import forward_pass
 
 Put = Callable[[Expr], Expr]
 
@@ -22,16 +23,27 @@ def unchanged(e: Expr) -> Expr:
     return e
 
 
+def places_of(card: CardData) -> dict[tuple[Ref, Loop | None], int]:
+    """The place of each equation by what it makes."""
+    return {(e.left, e.loop): k for k, e in enumerate(card.equations)}
+
+
 class Reasons:
-    """The reasons of one card's equations; formulas are in ``style``."""
+    """The reasons of one card's equations; formulas are in ``style``.
+
+    Backward equations have no roles: they read values in other ways than the forward pass does.
+    """
 
     def __init__(self, card: CardData, style: str) -> None:
         self.card, self.style = card, style
-        self.uses, self.traits, self.all = def_use(card), Traits(card), roles(card)
-        self.places = {(e.left, e.loop): k for k, e in enumerate(card.equations)}
+        self.forward = forward = forward_pass(card)
+        self.uses, self.traits, self.all = def_use(forward), Traits(forward), roles(forward)
+        self.ahead = places_of(forward)
+        self.places = self.ahead if forward is card else places_of(card)
 
     def roles(self, e: Equation) -> tuple[str, ...]:
-        return self.all[self.place(e)]
+        k = self.ahead.get((e.left, e.loop))
+        return () if k is None else self.all[k]
 
     def place(self, e: Equation) -> int:
         """Which equation of the card it is, also where a choice of a block is settled in it."""
@@ -219,17 +231,17 @@ class Reasons:
 
     def hides_later(self, e: Equation) -> bool:
         """Whether what a mask leaves is summed over positions that are not later."""
-        k = self.place(e)
+        k = self.ahead[e.left, e.loop]
         after = {k, *self.uses.readers[k]}
         return any(j in after for j, _ in self.traits.masked(True))
 
     def after_mix(self, e: Equation) -> bool:
         """Whether an equation before it mixes values."""
-        return any(role.MIX in found for found in self.all[: self.place(e)])
+        return any(role.MIX in found for found in self.all[: self.ahead[e.left, e.loop]])
 
     def residuals(self, e: Equation) -> list[Ref]:
         """What a residual sum keeps, in the order of writing."""
-        found = self.uses.residuals[self.place(e)]
+        found = self.uses.residuals[self.ahead[e.left, e.loop]]
         return list(dict.fromkeys(x for x in walk(e.right) if isinstance(x, Ref) and x in found))
 
     def what_stays(self, e: Equation, at: Put) -> str:
@@ -238,7 +250,7 @@ class Reasons:
 
     def added(self, e: Equation) -> str:
         """What a residual sum adds: what attention found, or what the MLP makes."""
-        k = self.place(e)
+        k = self.ahead[e.left, e.loop]
         kept = {r.key for r in self.uses.residuals[k]}
         names = set(self.roles(e))
         for u in self.uses.all:

@@ -106,7 +106,7 @@ class StepWords(Reasons):
             names = [n for x in walk(e.right) if (n := self.card.library_name(x)) in NORMS]
             return NORMS[names[-1]] if names and names[-1] is not None else "norm"
         if found == role.SIZE:  # it is part of what it is for
-            reader = self.card.equations[min(self.uses.readers[self.place(e)])]
+            reader = self.forward.equations[min(self.uses.readers[self.ahead[e.left, e.loop]])]
             return self.chip(reader, self.roles(reader)[-1])
         return CHIPS[found]
 
