@@ -61,6 +61,15 @@ export class Context {
     return this.state.direction === "backward" ? this.data.backward : this.data.steps;
   }
 
+  /** What the reader looks at, as far as the run has it: another text may be shorter. @returns {Partial<import("./types.js").State>} */
+  there() {
+    const { looked, entry } = this.state;
+    const shape = entry && this.value(entry.member)?.shape;
+    const whole = !!entry && !!shape && shape.length === entry.at.length && entry.at.every((k, axis) => k < shape[axis]);
+    const known = looked !== null && (this.stepOf.has(looked) || !!this.data.symbols[looked]);
+    return { looked: known ? looked : null, entry: whole ? entry : null };
+  }
+
   /** The step at hand; none before the first and after the last. @returns {Step | undefined} */
   get step() {
     return this.steps[this.state.step];
@@ -125,8 +134,9 @@ export class Context {
     if (this.values.asked.has(member)) return;
     this.values.asked.add(member);
     const { meaning } = this.state;
+    const { turn } = this.values;
     this.engine.value(member, meaning).then((value) => {
-      this.values.put(value, meaning);
+      if (turn === this.values.turn) this.values.put(value, meaning);
       this.store.set({ revision: this.state.revision + 1 });
     }, (error) => this.tell(error.message));
   }

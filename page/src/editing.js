@@ -2,6 +2,7 @@
 import { button, el, own } from "./dom.js";
 import { goOn } from "./generation.js";
 import { full } from "./numbers.js";
+import { read, spelled } from "./spelling.js";
 
 /** @typedef {import("./context.js").Context} Context */
 /** @typedef {import("./edits.js").EditsStore} EditsStore */
@@ -23,22 +24,21 @@ export function tokensBar(ctx, edits) {
 function field(ctx, edits) {
   const { vocabulary, words, ids, text } = ctx.data.tokens;
   if (text && ctx.engine.can.ask) return textField(ctx, edits, words.join(""), (said) => edits.change({ ids: null, text: said }));
+  const names = vocabulary && spelled(vocabulary);
+  const line = (/** @type {number[]} */ numbers) => numbers.map((k) => names?.[k] ?? k).join(" ");
   const input = /** @type {HTMLInputElement} */ (el("input", {
-    type: "text", "aria-label": vocabulary ? "Words of the text, with spaces between" : "Token numbers, with spaces between",
-    value: (vocabulary ? words : ids).join(" "), spellcheck: "false", autocomplete: "off",
+    type: "text", "aria-label": names ? "Words of the text, with spaces between" : "Token numbers, with spaces between",
+    value: line(ids), spellcheck: "false", autocomplete: "off",
   }));
   const form = el("form", { class: "edit-tokens" }, input, el("button", { type: "submit" }, "Run"), goOn(ctx, edits));
   ctx.store.on((state, before) => {
-    const { ids: now, words: said } = ctx.data.tokens;
-    if (state.revision !== before.revision && document.activeElement !== input) input.value = (vocabulary ? said : now).join(" ");
+    if (state.revision !== before.revision && document.activeElement !== input) input.value = line(ctx.data.tokens.ids);
   });
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    const parts = input.value.trim().split(/[\s,]+/).filter(Boolean);
-    const next = parts.map((part) => (vocabulary?.includes(part) ? vocabulary.indexOf(part) : Number(part)));
-    const wrong = parts.find((_, k) => !Number.isInteger(next[k]) || next[k] < 0 || (vocabulary && next[k] >= vocabulary.length));
-    if (!parts.length) ctx.tell("Write at least one token.");
-    else if (wrong !== undefined) ctx.tell(`“${wrong}” is not a token of this model${vocabulary ? `: its vocabulary is ${vocabulary.slice(0, 12).join(" ")}${vocabulary.length > 12 ? " …" : ""}` : ""}.`);
+    const { ids: next, wrong } = read(input.value, names);
+    if (!next.length) ctx.tell("Write at least one token.");
+    else if (wrong !== undefined) ctx.tell(`“${wrong}” is not a token of this model${names ? `: its vocabulary is ${names.slice(0, 12).join(" ")}${names.length > 12 ? " …" : ""}${names.some((name) => name.includes("␣")) ? ", where ␣ is a space within a token" : ""}` : ""}.`);
     else edits.change({ ids: next, text: input.value });
   });
   return form;

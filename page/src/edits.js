@@ -2,6 +2,7 @@
 
 /** @typedef {import("./context.js").Context} Context */
 /** @typedef {import("./engine.js").Edits} Edits */
+/** @typedef {import("./types.js").State["put"]} Puts */
 
 /** @returns {Edits} */
 const none = () => ({ ids: null, text: null, parameters: {}, choices: {}, put: [] });
@@ -16,61 +17,68 @@ export function createEdits(ctx) {
   const original = { tokens, steps, backward, equations, backward_equations };
   let running = Promise.resolve(true);
 
-  const rerun = () => {
+  /** The run of the edits at hand. */
+  async function rerun() {
+    const { values, tokens, ...parts } = changed(edits) ? await ctx.engine.run(edits) : (await ctx.engine.restart(), { values: null, tokens: null });
+    ctx.use({ ...original, ...parts, tokens: { ...original.tokens, ...tokens } });
+    ctx.values.fresh = values;
+  }
+
+  /** One change after the other: what one that fails would have changed stays as it was. @param {(now: Edits) => Edits} next @param {(now: Puts) => Puts} [puts] @param {string} [note] */
+  function change(next, puts = (now) => now, note = "Everything was computed again") {
     running = running.then(async () => {
+      const before = edits;
+      ctx.values.turn++;
       try {
-        const asked = changed(edits) ? await ctx.engine.run(edits) : null;
-        const { values, tokens, ...parts } = asked ?? { values: null, tokens: null };
-        ctx.use({ ...original, ...parts, tokens: { ...original.tokens, ...tokens } });
-        ctx.values.fresh = values;
-        const meaning = !values || values[ctx.state.meaning] ? ctx.state.meaning : "decimal";
-        ctx.store.set({ revision: ctx.state.revision + 1, step: ctx.nearest(ctx.state.step), meaning, note: "Everything was computed again" });
-        return true;
+        edits = next(edits);
+        await rerun();
       } catch (error) {
+        edits = before;
         ctx.tell(error instanceof Error ? error.message : String(error));
         return false;
+      } finally {
+        ctx.values.turn++;
+        ctx.values.asked.clear();
       }
+      const { fresh } = ctx.values;
+      const meaning = !fresh || fresh[ctx.state.meaning] ? ctx.state.meaning : "decimal";
+      ctx.store.set({ put: puts(ctx.state.put), revision: ctx.state.revision + 1, step: ctx.nearest(ctx.state.step), meaning, note, ...ctx.there() });
+      return true;
     });
     return running;
-  };
+  }
+
   return {
     get: () => edits,
     get changed() {
       return changed(edits);
     },
     /** @param {string} equation @param {string} key  the symbol that it changes */
-    async togglePut(equation, key) {
-      const { put } = ctx.state;
-      const off = put.some((p) => p.equation === equation);
-      const next = off ? put.filter((p) => p.equation !== equation) : [...put, { equation, key }];
-      ctx.store.set({ put: next });
-      if (await this.change({ put: next.map((p) => p.equation) })) return;
-      edits = { ...edits, put: put.map((p) => p.equation) }; // what cannot be put in is not said to be
-      ctx.store.set({ put });
+    togglePut(equation, key) {
+      const there = (/** @type {Puts} */ now) => now.some((p) => p.equation === equation);
+      return change(
+        (now) => ({ ...now, put: now.put.includes(equation) ? now.put.filter((e) => e !== equation) : [...now.put, equation] }),
+        (now) => (there(now) ? now.filter((p) => p.equation !== equation) : [...now, { equation, key }]));
     },
     /** @param {string} name @param {number | boolean} value */
     choose(name, value) {
-      const choices = { ...edits.choices, [name]: value };
-      if (value === ctx.data.choices.find((c) => c.name === name)?.value) delete choices[name];
-      return this.change({ choices });
+      return change((now) => {
+        const choices = { ...now.choices, [name]: value };
+        if (value === ctx.data.choices.find((c) => c.name === name)?.value) delete choices[name];
+        return { ...now, choices };
+      });
     },
     /** @param {Partial<Edits>} part */
-    change(part) {
-      edits = { ...edits, ...part };
-      return rerun();
-    },
+    change: (part) => change((now) => ({ ...now, ...part })),
     /** @param {string} key @param {number} at @param {number} x */
     setEntry(key, at, x) {
-      const data = Float64Array.from(edits.parameters[key] ?? ctx.values.best(key, "decimal")?.numbers() ?? []);
-      data[at] = x;
-      return this.change({ parameters: { ...edits.parameters, [key]: data } });
+      return change((now) => {
+        const data = Float64Array.from(now.parameters[key] ?? ctx.values.best(key, "decimal")?.numbers() ?? []);
+        data[at] = x;
+        return { ...now, parameters: { ...now.parameters, [key]: data } };
+      });
     },
-    undo() {
-      edits = none();
-      ctx.values.fresh = null;
-      ctx.use(original);
-      ctx.store.set({ put: [], revision: ctx.state.revision + 1, note: "The run of the page is back" });
-    },
+    undo: () => change(none, () => [], "The run of the page is back"),
   };
 }
 

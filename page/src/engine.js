@@ -20,6 +20,7 @@
  * @typedef {object} Engine
  * @property {{edit: boolean, put: boolean, train: boolean, values: boolean, ask: boolean}} can
  * @property {(edits: Edits) => Promise<Computed>} run
+ * @property {() => Promise<null>} restart  back to the run of the page
  * @property {(member: string, meaning: string) => Promise<Value>} value
  * @property {(message: any) => Promise<any>} ask  expand, check: answered by a running model
  * @property {((edits: Edits) => Promise<Trainer>) | null} train
@@ -39,7 +40,7 @@ import { restore } from "./values.js";
 export async function createEngine(model, data) {
   const base = data.server ? messageEngine(posted(data.server), data) : model.get("live") ? messageEngine(heard(model), data) : staticEngine();
   const own = data.program ? await programEngine(data, base) : {};
-  return base.can.ask ? { ...base, ...own, run: base.run } : { ...base, ...own }; // a running model has every value
+  return base.can.ask ? { ...base, ...own, run: base.run, restart: base.restart } : { ...base, ...own }; // a running model has every value
 }
 
 /** @returns {Engine} */
@@ -47,7 +48,7 @@ function staticEngine() {
   const refuse = async () => {
     throw new Error("This page carries values only. Open it with viete explore --serve to compute more.");
   };
-  return { can: { edit: false, put: false, train: false, values: false, ask: false }, run: refuse, value: refuse, ask: refuse, train: null };
+  return { can: { edit: false, put: false, train: false, values: false, ask: false }, run: refuse, restart: async () => null, value: refuse, ask: refuse, train: null };
 }
 
 /** A notebook's kernel: every message has a number, and the answer brings it back. @param {Model} model */
@@ -99,6 +100,10 @@ function messageEngine(send, data) {
       const restored = Object.entries(/** @type {Record<string, Record<string, import("./types.js").Stored>>} */ (values)).map(
         ([meaning, stored]) => [meaning, new Map(Object.entries(stored).map(([m, s]) => [m, restore(m, s, tokens)]))]);
       return { values: Object.fromEntries(restored), tokens, steps, backward, equations, backward_equations };
+    },
+    async restart() {
+      await ask({ kind: "restart" });
+      return null;
     },
     async value(member, meaning) {
       return restore(member, (await ask({ kind: "value", member, meaning })).value, data.tokens);

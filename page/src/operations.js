@@ -63,11 +63,15 @@ export class Reading {
 
   /** How many entries a letter has: as the values at hand have it. @param {string} letter */
   size(letter) {
+    let single = false;
     for (const { operand, value } of this.parts) {
       const axis = operand.axes.indexOf(letter);
-      if (axis >= 0 && value && value.shape[axis] !== 1) return value.shape[axis];
+      if (axis < 0) continue;
+      if (value && value.shape[axis] !== 1) return value.shape[axis];
+      single ||= !!value;
     }
-    return this.operation.sizes?.[letter] ?? 1;
+    // The page was written of a longer text where nothing that is read has more than one entry now.
+    return single && !this.parts.some(({ operand, value }) => !value && operand.axes.includes(letter)) ? 1 : this.operation.sizes?.[letter] ?? 1;
   }
 
   /** @param {number} k @param {Map<string, number>} letters @returns {Entry} */

@@ -17,7 +17,10 @@ export function training(ctx, edits) {
   const begin = ctx.engine.train;
   /** @type {Trainer | null} */
   let trainer = null;
+  /** @type {import("./engine.js").Edits["parameters"]} the weights that the trainer made */
+  let trained = {};
   let running = false;
+  let loop = 0; // of several the last goes on
   /** @type {{step: number, loss: number}[]} */
   let losses = [];
   const rate = /** @type {HTMLInputElement} */ (el("input", { type: "number", step: "any", min: "0", value: "0.05" }));
@@ -29,39 +32,61 @@ export function training(ctx, edits) {
   async function toggle() {
     running = !running;
     play.textContent = running ? "Pause" : "Train";
-    try {
-      if (running && !trainer) trainer = await begin(edits.get());
-      if (running) requestAnimationFrame(frame);
-    } catch (error) {
-      running = false;
-      play.textContent = "Train";
-      ctx.tell(error instanceof Error ? error.message : String(error));
-    }
+    const mine = ++loop;
+    if (running) requestAnimationFrame(() => frame(mine));
+  }
+
+  function pause() {
+    running = false;
+    play.textContent = "Train";
+  }
+
+  /** The trainer of the weights at hand: where others than its own are there, it begins anew from them. */
+  async function current() {
+    const now = edits.get();
+    if (ctx.data.tokens.ids.length < 2) throw new Error("One token says nothing of a next one: write two.");
+    if (trainer && now.parameters === trained) return trainer;
+    losses = [];
+    trained = now.parameters;
+    trainer = await begin(now);
+    return trainer;
   }
 
   function restart() {
-    running = false;
+    pause();
     trainer = null;
     losses = [];
-    play.textContent = "Train";
     said.textContent = "";
     curve.replaceChildren();
     edits.undo();
   }
 
-  async function frame() {
-    if (!running || !trainer) return;
+  /** @param {number} mine */
+  async function frame(mine) {
+    if (!running || mine !== loop) return;
+    try {
+      await steps(await current());
+    } catch (error) {
+      pause();
+      ctx.tell(error instanceof Error ? error.message : String(error));
+    }
+    if (running) requestAnimationFrame(() => frame(mine));
+  }
+
+  /** @param {Trainer} now */
+  async function steps(now) {
     const end = performance.now() + FRAME;
     let last;
     do {
-      last = trainer.step(Number(rate.value), edits.get());
+      last = now.step(Number(rate.value), edits.get());
+      if (!Number.isFinite(last.loss)) throw new Error(`The loss of step ${last.step} is no finite number: start again, with a smaller learning rate.`);
       losses.push({ step: last.step, loss: last.loss });
     } while (performance.now() < end);
     if (losses.length > 2 * POINTS) losses = losses.filter((_, k) => k % 2 === 0 || k === losses.length - 1);
     said.textContent = `step ${last.step}: loss ${short(last.loss)}`;
     curve.replaceChildren(plot(losses));
     await edits.change({ parameters: { ...edits.get().parameters, ...last.parameters } });
-    if (running) requestAnimationFrame(frame);
+    trained = edits.get().parameters;
   }
 
   return el("details", { class: "v-training" }, el("summary", {}, "Train this model"),

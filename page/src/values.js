@@ -120,6 +120,8 @@ export class Values {
     this.fresh = null;
     /** Members that a running model was asked for. @type {Set<string>} */
     this.asked = new Set();
+    /** Counts changes as they begin and end: what was asked for in another turn is of another run. */
+    this.turn = 0;
   }
 
   /** @param {string} member @param {string} meaning @returns {Value | null} */
@@ -154,6 +156,7 @@ export class Values {
 
   /** @param {Value} value @param {string} meaning */
   put(value, meaning) {
-    this.made.set(`${meaning}\0${value.member}`, value);
+    if (!this.fresh) this.made.set(`${meaning}\0${value.member}`, value);
+    else (this.fresh[meaning] ??= new Map()).set(value.member, value);
   }
 }

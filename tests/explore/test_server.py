@@ -176,6 +176,14 @@ def test_a_page_that_is_opened_anew_asks_of_what_it_shows(server: PageServer) ->
     assert ask(server, **asked)["value"] == first
 
 
+def test_after_undo_questions_are_of_the_run_of_the_start(server: PageServer) -> None:
+    asked = {"kind": "ask", "question": "logits"}
+    first = ask(server, **asked)["value"]
+    ask(server, kind="run", tokens=[1, 2])
+    ask(server, kind="restart")
+    assert ask(server, **asked)["value"] == first
+
+
 def test_arrows_are_drawn(server: PageServer) -> None:
     e = MODEL.run(TOKENS).expand("logits_{-1,5}", "head, source")
     svg = ask(server, kind="arrows", of="logits_{-1,5}")["svg"]

@@ -135,6 +135,11 @@ class Session:
         }
         return {part: data[part] for part in ANSWERED} | {"values": values}
 
+    def answer_restart(self, message: Message) -> dict[str, Any]:
+        """Back to the first run: what is asked from now on is asked of it."""
+        self.restart()
+        return {}
+
     def answer_put(self, message: Message) -> dict[str, Any]:
         """The whole page of the model with equations changed."""
         run = self.changed({**message, "put": equations(message, "equations")})
@@ -243,7 +248,8 @@ class Session:
 
 
 KINDS: dict[str, Callable[[Session, Message], dict[str, Any]]] = {
-    "run": Session.answer_run, "value": Session.answer_value, "expand": Session.answer_expand,
+    "run": Session.answer_run, "restart": Session.answer_restart, "value": Session.answer_value,
+    "expand": Session.answer_expand,
     "arrows": Session.answer_arrows, "put": Session.answer_put, "check": Session.answer_check,
     "ask": Session.answer_ask,
 }  # fmt: skip
