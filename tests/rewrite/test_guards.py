@@ -17,7 +17,7 @@ from viete import read
 from viete.errors import Text
 from viete.notation.parser import parse
 from viete.notation.printer import show
-from viete.rewrite.adjoint.double_where import double_where
+from viete.rewrite.adjoint.double_where import Side, Single, double_where
 from viete.rewrite.simplify import simplified
 
 CARD = r"""# Guards
@@ -89,6 +89,13 @@ def rows(weights: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {"E": e}
 
 
+def gathered(weights: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    e = weights["E"]
+    slopes = np.zeros_like(e)
+    slopes[TOKENS] = (1 / np.where(e > 0, e, np.inf))[TOKENS]
+    return {"E": slopes}
+
+
 def share(weights: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {"x": np.ones(4), "z": np.zeros(4)}
 
@@ -129,6 +136,9 @@ CASES = {
     "entry of a name": (("y = log(x)",
                          r"L = \sum_{k=0}^{m - 1}(where(x_k > 0, x_k * y_k, 0))"),
                         each("x", lambda v: np.log(v) + 1 if v > 0 else 0)),
+    "entry of a gather": (
+        ("X = E[t] + E[t]", r"Y = table_{j<n,k<m}(where(X_{j,k} > 0, log(X_{j,k}), 0))",
+         r"L = \sum_{j=0}^{n - 1}(sum(Y_j))"), gathered),
     "table": (("y = table_{k<m}(log(x_k))", "L = sum(where(x > 0, x ⊙ y, 0))"),
               each("x", lambda v: np.log(v) + 1 if v > 0 else 0)),
     "softplus": (("p = exp(z)", "q = 1 + p", "L = sum(where(z > 20, z, log(q)))"),
@@ -289,6 +299,17 @@ def test_a_name_of_a_block() -> None:
     assert torch is not None
 
 
+def test_zeros_for_a_matrix_keep_its_shape() -> None:
+    """Where one number chooses a matrix or 0, an entry is taken of a matrix on either side."""
+    scope = card("y = E^⊤ E", "L = sum(y_0)")
+    e, test = (
+        parse(Text(x), scope.scope) for x in ("where(sum(x) > 0, E, 0)_{1, 2}", "sum(x) > 0")
+    )
+    single = Single(scope, {test: Side(test, True, number=True)})
+    assert show(single.chosen(e, test, True)) == "E[1, 2]"
+    assert show(single.chosen(e, test, False)) == "spread(0; E)[1, 2]"
+
+
 def test_cards_without_a_risk_are_not_rewritten() -> None:
     """Nor a norm with an ε, a hidden score, or a function that nothing learned goes into."""
     for formulas in (("L = sum(where(x > 0, x ⊙ z, 0))",),
@@ -306,7 +327,7 @@ def test_the_same_by_autograd(case: str) -> None:
     torch = pytest.importorskip("torch")
     formulas, truth = CASES[case]
     module = card("o = x", *formulas).to_torch(WEIGHTS, "L")
-    module(*[torch.tensor(TOKENS)] * (case == "entropy"))[1].backward()
+    module(*[torch.tensor(TOKENS)] * (case in ("entropy", "entry of a gather")))[1].backward()
     for name, true in truth(WEIGHTS).items():
         found = module.weights()[name].grad
         found = 0 * true if found is None else found

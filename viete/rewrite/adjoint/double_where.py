@@ -386,9 +386,28 @@ class Doubling:
                     return None
                 found = [x for a in args if (x := self.entry(a, items, env)) is not None]
                 return replace(e, args=tuple(found)) if len(found) == len(args) else None
-            case Pick(value, before) if not any(isinstance(i, Slice) for i in before):
-                return Pick(value, (*before, *items))
+            case Pick(value, before) if (places := self.places(before, items, env)) is not None:
+                return Pick(value, places)
         return Pick(e, tuple(items))
+
+    def places(
+        self, before: Sequence[Expr], items: Sequence[Expr], env: TypeEnv
+    ) -> tuple[Expr, ...] | None:
+        """The places in x of ``x[before]_{items}``: ``E[t]_{1,k}`` is ``E_{t_1,k}``.
+
+        None where that needs a slice.
+        """
+        found, rest = list[Expr](), list(items)
+        for at in before:
+            if isinstance(at, Slice):
+                return None
+            rank = len(self.shapes.of(at, env).shape)  # a gather's places are an axis
+            entry = self.entry(at, rest[:rank], env) if len(rest) >= rank else None
+            if entry is None:
+                return None
+            found.append(entry)
+            rest = rest[rank:]
+        return (*found, *rest)
 
     def under_binder(self, e: Bind | Table, side: Side, env: TypeEnv) -> Expr:
         """A sum or a table under one condition, or a table of which each entry has its own."""
@@ -474,11 +493,17 @@ class Single:
                     return self.of(side.of(inner, 0))
         return rebuilt(e, [self.of(x) for x in e.children])
 
-    def chosen(self, e: Expr, test: Expr, holds: bool) -> Expr:
-        """A formula where a condition is known to hold, or not to."""
+    def chosen(self, e: Expr, test: Expr, holds: bool, shaped: bool = False) -> Expr:
+        """A formula where a condition is known to hold, or not to.
+
+        A number that stands for a matrix is written as one where it has to be ``shaped`` so.
+        """
         match e:
             case Apply("where", (found, yes, no)) if found == test:
-                return self.chosen(yes if holds else no, test, holds)
+                here, other = (yes, no) if holds else (no, yes)
+                if shaped and self.number(here) and not self.number(other):
+                    here = self.model.library("spread", here, other)
+                return self.chosen(here, test, holds, shaped)
             case Bind() | Table() if e.binders & free_names(test):
                 return e
             case Apply(args=(a, shape)) if self.model.library_name(e) == "spread":
@@ -487,12 +512,23 @@ class Single:
         also = OF_ROWS if side is not None and side.rows else frozenset[str]()
         whole = test in self.numbers
         if whole or (isinstance(e, Apply) and by_entry(e, self.model.function, also)):
-            new = rebuilt(e, [self.chosen(x, test, holds) for x in e.children])
+            inner = shaped or not (isinstance(e, Apply) and by_entry(e, self.model.function))
+            new = rebuilt(e, [self.chosen(x, test, holds, inner) for x in e.children])
             match new:
                 case Apply("had" | "times", (a, b)) if num(1) in (a, b):
                     return b if a == num(1) else a
             return new
         return e
+
+    def number(self, e: Expr) -> bool:
+        """Whether a formula is a number for each choice of letters, as its form says."""
+        match e:
+            case Ref():
+                found = shapes_of(self.model).types.get(e.key)
+                return found is not None and not found.shape
+            case Apply():
+                return by_entry(e, self.model.function) and all(map(self.number, e.args))
+        return isinstance(e, Num)
 
     def masks(self, e: Expr) -> list[Side]:
         """The conditions by which a product is 0, since one of its factors is."""
