@@ -43,6 +43,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # What one run of the tests has compiled, the next need not; each worker for itself.
+    compiled = config.cache.mkdir(f"jax-{os.environ.get('PYTEST_XDIST_WORKER', 'main')}")
+    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(compiled))
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
     if config.getoption("quick"):
         settings.load_profile("quick")
 
@@ -61,8 +66,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """What was imported stays: the garbage collector need not look through it again and again."""
-    gc.collect()
+    """What was imported stays: the garbage collector need not look through it, not even once."""
     gc.freeze()
     gc.set_threshold(100_000, 20, 20)
     gc.enable()
