@@ -114,7 +114,7 @@ def enclosed(num: Terms, den: Terms, bits: int) -> arb:
             atom.balls[bits] = (
                 rule(atom, bits) if rule else getattr(quotient(atom, bits), atom.kind)()
             )
-        return value(num, bits) / value(den, bits)
+        return divided(num, den, bits)
     finally:
         ctx.prec = before
 
@@ -138,7 +138,13 @@ def closure(atoms: Iterable[Atom], bits: int | None = None) -> set[Atom]:
 
 def quotient(atom: Atom, bits: int) -> arb:
     """What the atom is of, at its atoms' enclosures."""
-    return value(atom.of.num, bits) / value(atom.of.den, bits)
+    return divided(atom.of.num, atom.of.den, bits)
+
+
+def divided(num: Terms, den: Terms, bits: int) -> arb:
+    """A quotient at its atoms' enclosures."""
+    above = value(num, bits)
+    return above if len(den) == 1 and den.get(()) == 1 else above / value(den, bits)
 
 
 def power(ball: arb, p: int) -> arb:

@@ -58,6 +58,10 @@ def times(a: Monomial, b: Monomial) -> Monomial:
     """The product of two monomials, squares of roots not yet replaced."""
     if not a or not b:
         return a or b
+    if a[-1][0].age < b[0][0].age:
+        return a + b
+    if b[-1][0].age < a[0][0].age:
+        return b + a
     out, j = [], 0
     for x, p in a:
         while j < len(b) and b[j][0].age < x.age:
@@ -101,8 +105,10 @@ def reduced(terms: Terms) -> Terms:
 
 def multiplied(a: Terms, b: Terms) -> Terms:
     """The product, squares of roots replaced."""
-    if a is ONE or b is ONE:
-        return b if a is ONE else a
+    if len(a) == 1 and () in a:
+        return scaled(b, a[()])
+    if len(b) == 1 and () in b:
+        return scaled(a, b[()])
     out: Terms = {}
     for m, c in a.items():
         for n, d in b.items():
@@ -337,6 +343,11 @@ def content(t: Terms) -> fmpq:
     return fmpq(top, bottom)
 
 
+def hashable(t: Terms) -> frozenset[tuple[Any, ...]]:
+    """A polynomial as a key: FLINT hashes a quotient ten times slower than its two numbers."""
+    return frozenset((m, c.p, c.q) for m, c in t.items())
+
+
 def fraction(c: fmpq) -> Fraction:
     """FLINT's rational number as Python's."""
     return Fraction(int(c.p), int(c.q))
@@ -354,11 +365,13 @@ class Quotient:
     def key(self) -> tuple[Any, ...]:
         """What two numbers share that are the same by construction."""
         num, den = self.num, self.den
-        for x in atoms_of(den):
-            if x.kind in INVERTIBLE and (low := min(dict(m).get(x, 0) for m in den)):
-                num, den = shifted(num, ((x, -low),)), shifted(den, ((x, -low),))
-        first = den[min(den, key=order)]
-        return frozenset(scaled(num, 1 / first).items()), frozenset(scaled(den, 1 / first).items())
+        if den is not ONE:
+            for x in atoms_of(den):
+                if x.kind in INVERTIBLE and (low := min(dict(m).get(x, 0) for m in den)):
+                    num, den = shifted(num, ((x, -low),)), shifted(den, ((x, -low),))
+            first = den[min(den, key=order)]
+            num, den = scaled(num, 1 / first), scaled(den, 1 / first)
+        return hashable(num), hashable(den)
 
     @cached_property
     def rational(self) -> Fraction | None:
