@@ -405,6 +405,9 @@ def test_a_graph_has_the_terms_as_arrows(tmp_path: Path) -> None:
         picture = tmp_path / "picture.svg"
         viete("expand", "gpt2", *options, "--of", "logits_{-1, 4}", *kind, "-o", picture)
         ElementTree.fromstring(picture.read_text())
+    tikz = tmp_path / "picture.tex"
+    viete("expand", "gpt2", *options, "--of", "logits_{-1, 4}", "--graph", "-o", tikz)
+    assert r"\begin{tikzpicture}" in tikz.read_text()
     plain = ("expand", "gpt2", *options, "--of", "logits_{-1, 4}")
     viete(*plain, "-o", picture)
     card = vt.read("gpt2").bind(d=16, N=2, H=2, V=9)
@@ -444,6 +447,28 @@ def test_names_in_a_graph_stand_apart(name: str) -> None:
     )
     assert len({*places}) == len(places) and len(places) > len(graph.nodes)
     assert all(0 < x < width and 0 < y < height for x, y in places)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama"])
+def test_a_drawn_graph_loses_nothing(name: str) -> None:
+    """What is drawn, folded and not listed is all that there is; TikZ draws the same arrows."""
+    from viete.report.drawing.arrow_layout import ArrowLayout
+    from viete.report.drawing.arrows_tikz import arrows_tikz
+
+    e = run_of(name).expand("⟨U_3, norm(x^N_{-1})⟩", "head, source, path", top=40)
+    graph, lay = arrows(e), ArrowLayout(arrows(e))
+    drawn, every = sum(a.mass for a in lay.drawn), sum(a.mass for a in graph.arrows.values())
+    assert drawn + sum(f.mass for f in lay.folded) == pytest.approx(every + e.hidden.size)
+    assert sum(f.count for f in lay.folded) == (
+        len(graph.arrows) - len(lay.drawn) + len(e.hidden.terms)
+    )
+    into = sum(a.value for a in graph.arrows.values() if a.end == graph.of)
+    constant = sum(t.value for t in (*e.constants, *e.unopened))
+    assert graph.hidden is not None
+    assert into + graph.hidden.value + constant == pytest.approx(float(e.total))
+    svg, tex = arrows_svg(graph), arrows_tikz(graph)
+    assert svg.count("data-value") == len(lay.drawn) + len(lay.folded)
+    assert tex.count(r".. controls") == len(lay.drawn)
 
 
 def test_a_head_of_grouped_queries_is_one_head() -> None:

@@ -11,19 +11,26 @@ import json
 from dataclasses import asdict, dataclass, field
 
 from viete.ask.expansion import Expansion, Term
+from viete.ask.remainder import Remainder
 from viete.ask.term_table import floats
 from viete.errors import VieteError
-from viete.notation.tree import Expr, Pick, Ref, num
+from viete.evaluate.run import Run
+from viete.notation.tree import Expr, Num, Pick, Ref, num, transform
 
 
 @dataclass(frozen=True)
 class Vertex:
-    """A residual vector ``x^i_j``, or where terms begin and end: an embedding, an MLP, all."""
+    """A residual vector ``x^i_j``, or where terms begin and end: an embedding, an MLP, all.
+
+    ``label`` is its name without the position, ``tex`` that name as a formula of LaTeX.
+    """
 
     name: str
     block: int | None = None
     position: int | None = None
     token: str = ""
+    label: str = ""
+    tex: str = ""
 
 
 @dataclass
@@ -43,9 +50,15 @@ class Edge:
 
 @dataclass
 class Arrows:
-    """The graph of an expansion; ``of`` is the expression that all leads to."""
+    """The graph of an expansion; ``of`` is the expression that all leads to.
+
+    ``hidden`` is an arrow to it for the terms that the expansion does not list, so many as
+    ``count`` says.
+    """
 
     of: str
+    hidden: Edge | None = None
+    count: int = 0
     nodes: dict[str, Vertex] = field(default_factory=dict)
     arrows: dict[tuple[str, str, str], Edge] = field(default_factory=dict)
 
@@ -66,20 +79,31 @@ def arrows(e: Expansion) -> Arrows:
 
     Raises VieteError where none of them is of a block.
     """
-    out = Arrows(e.run.in_words(e.formula, "unicode"))
+    out = Arrows(e.run.in_words(e.formula, "unicode"), count=len(e.hidden.terms))
     for term in e.terms:
         follow(out, e, term)
     if not out.arrows:
-        raise VieteError(f"no term of {out.of} that is listed is of a block, so there is no arrow")
+        stop = next((t.stopped for t in e.unopened if t.stopped), None)
+        more = "" if stop is None else f"; expand what {stop.function} reads, {stop.within}"
+        raise VieteError(
+            f"no term of {out.of} that is listed is of a block, so there is no arrow{more}"
+        )
+    if out.count:
+        out.hidden = Edge("", out.of, "", value_of_term(e.hidden), e.hidden.size)
     return out
+
+
+def value_of_term(term: Term | Remainder) -> float:
+    """The number that a term is; of a vector its length."""
+    value = floats(term.value)
+    return term.size if value.ndim else float(value)
 
 
 def follow(out: Arrows, e: Expansion, term: Term) -> None:
     """The arrows of one term, from the expression back to where it begins."""
-    end, position = Vertex(out.of), row_of(e)
-    value = term.size if floats(term.value).ndim else float(floats(term.value))
-    first = True
-    marks = [*term.marks]
+    position, value, first = row_of(e), value_of_term(term), True
+    end = Vertex(out.of, label=out.of, tex=e.run.in_words(e.formula, "latex"))
+    marks = term.counted
     while marks:
         mark = marks.pop(0)
         if mark.word != "block" or mark.number is None:
@@ -98,20 +122,33 @@ def follow(out: Arrows, e: Expansion, term: Term) -> None:
         elif here.name != end.name:
             out.add(here, end, "", value, term.size, term.label)
         if not heads:
-            out.add(
-                Vertex(focus_of(term), block, position), here, "+", value, term.size, term.label
-            )
+            out.add(focus_node(term, block, position), here, "+", value, term.size, term.label)
             return
         name = f"A^{{{','.join([str(block), *heads])}}}"
         end, position = stream_node(e, mark.letter, block - 1, source), source
         out.add(end, here, name, value, term.size, term.label)
 
 
-def focus_of(term: Term) -> str:
+def focus_node(term: Term, block: int, position: int | None) -> Vertex:
     """What a term begins with: an embedding, a sub-layer."""
     put: dict[str, Expr] = {k: num(v) for k, v in term.letters.items()}
     focus = term.expansion.card.substitute(term.family.focus, letters=put)
-    return term.expansion.run.in_words(focus, "unicode")
+    return vertex(term.expansion.run, focus, block, position)
+
+
+def vertex(run: Run, e: Expr, block: int, position: int | None, token: str = "") -> Vertex:
+    """A value as a vertex: its label is without the row of the position."""
+
+    def without_row(x: Expr) -> Expr | None:
+        if not isinstance(x, Pick):
+            return None
+        other = isinstance(x.items[0], Num) and x.items[0] != num(position or 0)
+        return None if other else x.value
+
+    bare = transform(e, without_row)
+    label = run.in_words(bare, "unicode")
+    name = label if position is None else f"{label}[{position}]"
+    return Vertex(name, block, position, token, label, run.in_words(bare, "latex"))
 
 
 def stream_node(e: Expansion, letter: str, block: int, position: int | None) -> Vertex:
@@ -126,7 +163,7 @@ def stream_node(e: Expansion, letter: str, block: int, position: int | None) -> 
     if position is not None:
         value = Pick(value, (num(position),))
         token = e.position_name(position)
-    return Vertex(e.run.in_words(value, "unicode"), block, position, token)
+    return vertex(e.run, value, block, position, token)
 
 
 def row_of(e: Expansion) -> int | None:
@@ -143,13 +180,16 @@ def row_of(e: Expansion) -> int | None:
 def arrows_json(graph: Arrows) -> str:
     """The graph as JSON.
 
-    ``of`` is the expression; ``nodes`` have a name, a block, a position and its token; ``arrows`` a
-    start, an end, what they go by, a value and a mass.
+    ``of`` is the expression; ``nodes`` have a name, a block, a position and its token, a label and
+    TeX; ``arrows`` a start, an end, what they go by, a value and a mass. ``hidden`` is what is not
+    listed, ``count`` how many terms that are.
     """
     said = {
         "of": graph.of,
         "nodes": [asdict(n) for n in graph.nodes.values()],
         "arrows": [asdict(a) for a in graph.arrows.values()],
+        "hidden": None if graph.hidden is None else asdict(graph.hidden),
+        "count": graph.count,
     }
     return json.dumps(said, ensure_ascii=False, indent=1) + "\n"
 

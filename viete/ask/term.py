@@ -72,25 +72,26 @@ class Term:
     @cached_property
     def label(self) -> str:
         """Where it comes from: ``block 3, head 2, source 0``."""
-        steps = self.steps()
+        steps = [self.step(m) for m in self.counted]
         if not self.family.marks or self.family.marks[-1].word in ("block", "query", "key"):
             put: dict[str, Expr] = {k: num(v) for k, v in self.letters.items()}
             focus = self.expansion.card.substitute(self.family.focus, letters=put)
             steps.append(self.expansion.run.in_words(focus, "unicode"))
         return ", ".join(filter(None, steps))
 
-    def steps(self) -> list[str]:
+    @property
+    def counted(self) -> list[Mark]:
         """The steps to it; a group of heads and a member of it are one head."""
         card, heads = self.expansion.card, self.expansion.run.scope.heads
         size = None if heads is None else card.size(heads.each)
         each = None if size is None else size.value(card.sizes)
-        out, left = list[str](), deque(self.marks)
+        out, left = list[Mark](), deque(self.marks)
         while left:
             m = left.popleft()
             if each is not None and m.word == "head" and left and left[0].word == "head":
                 group, m = m.number or 0, left.popleft()
                 m = replace(m, number=(group - 1) * int(each) + (m.number or 0))
-            out.append(self.step(m))
+            out.append(m)
         return out
 
     def step(self, m: Mark) -> str:

@@ -67,7 +67,10 @@ def expand(
         bool, typer.Option("--cumulative", help="In the order in which they add up, with angles.")
     ] = False,
     graph: Annotated[
-        bool, typer.Option("--graph", help="As a graph of arrows: JSON, or -o graph.svg.")
+        bool,
+        typer.Option(
+            "--graph", help="As a graph of arrows: JSON, -o graph.svg or graph.tex (TikZ)."
+        ),
     ] = False,
     by: Annotated[
         str | None, typer.Option(help="Instead: by this value, to first order: A^{i,h}.")
@@ -113,8 +116,10 @@ def page(e: Expansion, form: str, graph: bool) -> str:
     if graph:
         from viete.ask.arrows import arrows, arrows_json
         from viete.report.drawing.arrows import arrows_svg
+        from viete.report.drawing.arrows_tikz import arrows_tikz
 
-        return arrows_svg(arrows(e)) if form == "svg" else arrows_json(arrows(e))
+        writers = {"svg": arrows_svg, "latex": arrows_tikz}
+        return writers.get(form, arrows_json)(arrows(e))
     if form == "svg" and e.options.cumulative:
         from viete.report.drawing.vectors import vectors_svg
 

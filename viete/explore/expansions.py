@@ -163,7 +163,7 @@ def answered(e: Expansion, within: str = "") -> dict[str, Any]:
         off = None if at is None else put_to_zero(put(at, letters=letters))
         named = not t.marks or t.marks[-1].word in ("block", "query", "key")
         terms.append({
-            "label": ", ".join(t.steps()), "kind": t.kind, "value": number(t),
+            "label": ", ".join(map(t.step, t.counted)), "kind": t.kind, "value": number(t),
             "math": mathml(put(t.family.focus, letters=letters)) if named else None,
             "formula": mathml(t.formula), "off": off,
             "expression": None if t.kind == CONSTANT else t.expression,

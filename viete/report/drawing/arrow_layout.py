@@ -1,0 +1,162 @@
+"""Where the parts of a graph of arrows stand: positions from left to right, blocks upwards.
+
+Each position has its residual stream as a spine. What adds to a stream stands below the vertex
+that it adds to. Arrows into one vertex that are too small to be seen are one folded arrow.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+
+from viete.ask.arrows import Arrows, Edge, Vertex
+
+COLUMN, ROW, MARGIN, LEFT = 72, 88, 40, 76  # the least column and row, and what is around them
+ASIDE, LINE, BEND, GAP = 18, 17, 12, 8
+LETTER, LONGEST = 6.4, 24  # the width of a letter, and the letters of a name in the graph
+WIDEST, THINNEST = 7.0, 0.6
+LEAST = 0.02  # of the largest arrow: what has an arrow of its own
+STUB = 26  # the length of a folded arrow
+
+Point = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Folded:
+    """Arrows into one vertex as one: how many, their sum, the sum of their sizes, and its share."""
+
+    end: str
+    count: int
+    value: float
+    mass: float
+    share: float
+
+
+class ArrowLayout:
+    """The arrows of a graph that are drawn, those that are folded, and the places of both."""
+
+    def __init__(self, graph: Arrows) -> None:
+        self.graph = graph
+        ordered = sorted(graph.arrows.values(), key=lambda a: -a.mass)
+        self.most = (ordered[0].mass if ordered else 0.0) or 1.0
+        self.drawn = [a for a in ordered if a.mass >= LEAST * self.most]
+        self.folded = self.fold(ordered[len(self.drawn) :], sum(a.mass for a in ordered))
+        used = {name for a in self.drawn for name in (a.start, a.end)}
+        self.nodes = [n for n in graph.nodes.values() if n.name in used]
+        self.columns = sorted({n.position for n in self.nodes if n.position is not None})
+        self.blocks = sorted({n.block for n in self.nodes if n.block is not None})
+        self.stream = {name for a in self.drawn for name in (a.start, a.end)
+                       if a.by.startswith("A") or (name == a.end and a.by == "+")}  # fmt: skip
+        self.stream |= {a.start for a in self.drawn if a.end == graph.of}
+        self.rank, deep = self.ranks()
+        self.row = max(ROW, deep + 2 * LINE)
+        self.tokens = {n.position: n.token for n in graph.nodes.values() if n.token}
+        self.lefts = self.spines()
+        self.base = MARGIN + LINE + self.row * len(self.blocks)
+        self.below = self.base + deep + LINE
+        self.right = self.lefts[-1]
+        self.curves = self.bent()
+
+    def fold(self, small: Sequence[Edge], whole: float) -> list[Folded]:
+        """Small arrows, and the terms that are not listed, as one for each vertex they end at."""
+        into: dict[str, list[Edge]] = {}
+        shown = {a.end for a in self.drawn} | {a.start for a in self.drawn}
+        for a in small:
+            into.setdefault(a.end if a.end in shown else self.graph.of, []).append(a)
+        more, of = self.graph.hidden, self.graph.of
+        if more is not None:
+            into.setdefault(of, []).append(more)
+            whole += more.mass
+        return [
+            Folded(
+                end,
+                len(some) + (self.graph.count - 1 if more is not None and end == of else 0),
+                sum(a.value for a in some),
+                mass := sum(a.mass for a in some),
+                mass / (whole or 1.0),
+            )
+            for end, some in into.items()
+        ]
+
+    def ranks(self) -> tuple[dict[str, int], int]:
+        """What stands below a vertex of the stream, in its order, and how far down it goes."""
+        stacked = Counter[tuple[int | None, int | None]]()
+        rank: dict[str, int] = {}
+        for node in self.nodes:
+            if node.name not in self.stream and node.name != self.graph.of:
+                rank[node.name] = stacked[node.block, node.position]
+                stacked[node.block, node.position] += 1
+        return rank, LINE * (max(stacked.values(), default=0) + 1)
+
+    def spines(self) -> list[float]:
+        """Where the streams are, and where the last column ends."""
+        longest = dict.fromkeys(self.columns, 0)
+        for node in self.nodes:
+            if node.name in self.rank and node.position in longest:
+                longest[node.position] = max(longest[node.position], len(short(node.label)))
+        tokens = [len(self.tokens.get(p, "")) for p in longest] + [0]
+        beside = [ASIDE + GAP + LETTER * (n + 3) for n in longest.values()]
+        under = [2 * GAP + LETTER * (a + b) / 2 for a, b in pairwise(tokens)]
+        widths = [max(COLUMN, *both) for both in zip(beside, under, strict=True)]
+        return list(accumulate(widths or [COLUMN], initial=LEFT))
+
+    @property
+    def names_rows(self) -> list[tuple[str, float]]:
+        """What stands at the left of each row: the stream of its block."""
+        first = {n.block: n.label for n in reversed(self.nodes) if n.name in self.stream}
+        return [(first.get(b, str(b)), self.height_of(b)) for b in self.blocks]
+
+    def height_of(self, block: int) -> float:
+        """The height of a block's stream, counted downwards as on a page."""
+        return self.base - self.row * self.blocks.index(block)
+
+    def at(self, node: Vertex) -> Point:
+        """A vertex: in the stream of its position, or below it; the expression is at the top."""
+        known = node.position in self.columns
+        x = self.lefts[self.columns.index(node.position) if known else len(self.columns) - 1]  # type: ignore[arg-type]
+        if node.block is None:
+            return x, MARGIN
+        y = self.height_of(node.block)
+        if node.name in self.stream:
+            return x, y
+        return x + ASIDE, y + LINE * (self.rank[node.name] + 1)
+
+    def bent(self) -> list[tuple[Edge, tuple[Point, Point, Point, Point]]]:
+        """Each arrow with its curve, which leaves and arrives upright; beside others it is bent."""
+        between = Counter[tuple[str, str]]()
+        out = []
+        for a in self.drawn:
+            (x, y), (u, v) = (self.at(self.graph.nodes[name]) for name in (a.start, a.end))
+            k = between[a.start, a.end]
+            between[a.start, a.end] += 1
+            bend, middle = (BEND if k % 2 else -BEND) * ((k + 1) // 2), (y + v) / 2
+            if x == u and y - v > self.row:  # beside the vertices on its way
+                bend += 2 * BEND * round((y - v) / self.row)
+            out.append((a, ((x, y), (x + bend, middle), (u + bend, middle), (u, v))))
+        return out
+
+
+def words(a: Edge) -> str:
+    """An arrow and its value in a line."""
+    return f"{a.start} →{f'({a.by})' if a.by not in ('', '+') else ''} {a.end}: {a.value:+.4f}"
+
+
+def folded_words(f: Folded) -> str:
+    """A folded arrow in a line."""
+    count = f"{f.count} smaller arrow{'s' * (f.count > 1)}"
+    return f"{count} → {f.end}: {f.value:+.4f}, {f.share:.1%} of all sizes"
+
+
+def wide(mass: float, most: float) -> float:
+    """The width of an arrow."""
+    return round(THINNEST + WIDEST * min(mass / most, 1.0), 2)
+
+
+def short(name: str) -> str:
+    """A name as it stands in the graph."""
+    return name if len(name) <= LONGEST else name[: LONGEST - 1] + "…"
+
+
+__all__ = ["ArrowLayout", "Folded", "folded_words", "short", "wide", "words"]
