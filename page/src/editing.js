@@ -9,6 +9,7 @@ import { read, spelled } from "./spelling.js";
 
 /** The tokens, as tiles and, where somebody computes, as a field. @param {Context} ctx @param {EditsStore} edits */
 export function tokensBar(ctx, edits) {
+  if (!ctx.data.tokens.input) return null; // a card of numbers alone
   const tiles = el("ol", { class: "tokens", tabindex: "0", "aria-label": "Tokens of the text" });
   const box = el("div", { class: "v-tokens" }, tiles);
   if (ctx.engine.can.edit) box.append(field(ctx, edits));

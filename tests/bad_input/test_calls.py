@@ -19,6 +19,7 @@ M = vt.read(TINY)
 W = M.initial_weights(0)
 T = [1, 2, 3]
 E = W["E"]
+SOURCE = vt.read("t5").bind(V=9, d=4, d_f=4, d_k=2, H=2, N_e=1)
 ROUNDED = np.asarray(E, "float32")
 
 
@@ -60,6 +61,8 @@ SIZES: list[tuple[str, Callable[[], Any], str]] = [
     ("fewer than no blocks", lambda: whole(M.bind(N=-5)), "index i runs from 1 down to -5"),
     ("no vocabulary", lambda: whole(M.bind(V=0)), "V is 0, but a size of E must be"),
     ("too short a context", lambda: whole(M.bind(n_max=2)), "t is 3 long, and n is at most 2"),
+    ("no input of a length", lambda: SOURCE.run([1, 2], SOURCE.initial_weights(1)),
+     "the length n is that of the input t, which was not given"),
     ("no value", lambda: whole(edited("| $H$ | 2 |", "| $H$ | |")), "H of Tiny has no value"),
     ("blocks to a fraction", lambda: whole(edited("$i = 1, …, N$", "$i = 1, …, N/4$")), "= 1/2"),
     ("heads backwards", lambda: whole(edited("$1, …, H$", "$H, …, 1$")), "the index h is"),

@@ -96,6 +96,15 @@ def test_training_begins_with_the_weights_at_hand(tmp_path: Path) -> None:
     assert found["note"].startswith("One token") and found["play"] == "Train"
 
 
+def test_a_card_without_tokens_has_no_field_for_them(tmp_path: Path) -> None:
+    card, page = tmp_path / "card.md", tmp_path / "page.html"
+    card.write_text("# Twice\n## Dimensions\n| symbol | value |\n| --- | --- |\n| $d$ | 2 |\n"
+                    "## Inputs\n- $x ∈ ℝ^d$\n## Forward pass\n1. $y = 2 x$\n", "utf-8")  # fmt: skip
+    viete("explore", card, "-t", "1,2", "-o", page)
+    found = ask(page, """return {fields: all(".v-header input").length, y: cells()};""")
+    assert found == {"fields": 0, "y": ["2", "4"]}
+
+
 SPELLED = """
 import { read, spelled } from %r;
 const names = spelled(%s);

@@ -186,6 +186,8 @@ CASES: dict[str, tuple[str, str]] = {
     "gathered": ("matrix", "gathered(A; t, n)"),
     # Places
     "rows by token": ("matrix", "A[t]"),
+    "entries by token": ("positions", "u[t]"),
+    "entries by token of a sum": ("positions", "(u ⊙ v + u)[t]"),
     "a row": ("vector", "A_1"),
     "an entry": ("number", "A_{2,1} q"),
     "an entry by input": ("number", "A[2, t_0]"),

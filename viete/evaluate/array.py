@@ -248,7 +248,11 @@ class Arrays(Algebra[Value, Env[Value]]):
 
     def dimension(self, e: Ref, env: Env[Value]) -> Value:
         if e.key not in env.sizes:
-            raise VieteError(f"the dimension {e.key} has no value; give one with --set {e.key}=…")
+            of = [i.name for i in self.card.inputs if any(e.key in x.keys for x in i.shape)]
+            raise VieteError(
+                f"the length {e.key} is that of the input {of[0]}, which was not given"
+                if of else f"the dimension {e.key} has no value; give one with --set {e.key}=…"
+            )  # fmt: skip
         return Value(env.sizes[e.key], (), True)
 
     def named(self, e: Ref, blocks: Sequence[Expr], env: Env[Value]) -> Value:

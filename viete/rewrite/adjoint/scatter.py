@@ -8,6 +8,7 @@ from viete.analysis.typing_rules import ENTRYWISE
 from viete.graph.card import CardData
 from viete.notation.tree import (
     Apply,
+    Bind,
     Expr,
     Idx,
     Pick,
@@ -29,18 +30,21 @@ def row_of(e: Expr, letter: str, rank: Callable[[Expr], int]) -> Expr:
 def picked_back(
     e: Pick, back: Expr, rank: Sequence[int], sizes: Sequence[Expr], letters: Sequence[str],
     bound: set[tuple[str, int]], simple: Callable[[Expr], Expr], card: CardData,
+    count: Expr | None = None,
 ) -> tuple[Expr, set[str]]:  # fmt: skip
     """∂ of the value of ``e`` from ``back`` = ∂e, and the bound letters that it takes up.
 
     ``rank`` gives the axes of each index (−1 for a slice), ``sizes`` those of the value,
     ``letters`` free index letters, ``bound`` the letters that would be summed over all of an axis,
-    with the axis.
+    with the axis; ``count`` how many places a vector of them has.
     """
     items = [*e.items, *[Slice(None, None)] * (len(sizes) - len(e.items))]
     slices = [isinstance(x, Slice) for x in items]
     if rank[0] == 1 and all(
         isinstance(x, Slice) and x.start is None and x.stop is None for x in items[1:]
     ):
+        if len(sizes) == 1:
+            return entries_back(back, items[0], sizes[0], letters, count), set()
         return card.library("gathered", back, items[0], sizes[0]), set()
     if all(slices) and len(sizes) == 2:
         back = sliced_back(back, items[0], sizes[0], card)
@@ -79,6 +83,18 @@ def picked_back(
         entry = Apply("where", (test, entry, num(0)))
     ranges = tuple(zip(letters[: len(sizes)], sizes, strict=True))
     return Table(ranges, entry), used
+
+
+def entries_back(
+    back: Expr, at: Expr, size: Expr, letters: Sequence[str], count: Expr | None
+) -> Expr:
+    """``table_{v<n}(sum_j where(t_j = v, back_j, 0))``: what a vector read at places t gets."""
+    assert count is not None
+    place, j = letters[:2]
+    test = Apply("eq", (Pick(at, (Idx(j),)), Idx(place)))
+    entry = Apply("where", (test, Pick(back, (Idx(j),)), num(0)))
+    last = simplified(Apply("sub", (count, num(1))))
+    return Table(((place, size),), Bind("sum", j, num(0), last, entry))
 
 
 def sliced_back(back: Expr, item: Expr, size: Expr, card: CardData) -> Expr:

@@ -528,8 +528,11 @@ class Passing:
             for axis, size in enumerate(shape)
             if (last := self.shapes.size(upper, c.env)) is not None and last + last.of(1) == size
         }  # fmt: skip
-        back, used = picked_back(e, back, rank, sizes, letters, bound,
-                                 lambda x: self.simple(x, c, "back"), self.model)  # fmt: skip
+        count = self.model.size_expr(self.type(e.items[0], c).shape[0]) if rank[0] == 1 else None
+        back, used = picked_back(
+            e, back, rank, sizes, letters, bound,
+            lambda x: self.simple(x, c, "back"), self.model, count,
+        )  # fmt: skip
         inside = replace(c, binders=tuple(b for b in c.binders if b[0] not in used))
         self.pass_on(e.value, self.untabled(back, inside), inside)
 
