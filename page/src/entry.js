@@ -90,11 +90,42 @@ export function explanation(ctx, edit) {
   return box;
 }
 
+/** A number in an explanation leads to its own. @param {Context} ctx @param {Event} event */
+export function pickEntry(ctx, event) {
+  const entry = /** @type {Element} */ (event.target).closest("[data-entry]")?.getAttribute("data-entry");
+  if (entry) ctx.store.set({ entry: JSON.parse(entry) });
+}
+
+/** One entry of a value, worked out for a reader who has chosen none. @param {Context} ctx @param {string} member */
+export function worked(ctx, member) {
+  const value = valueOf(ctx, member);
+  const found = value?.size ? operationOf(ctx, member) : null;
+  if (!value || !found || !new Reading(ctx, found.step, found.operation).whole) return null;
+  const at = example(ctx, value);
+  return el("section", { class: "v-worked", "aria-label": "One number by hand" },
+    el("h3", {}, "One number by hand"),
+    el("header", {}, named(ctx, member, at, value), el("span", {}, "="), el("output", {}, typedAt(value, at))),
+    described(ctx, found.step, found.operation, at, value, 0));
+}
+
+/** The greatest score of the last position; of another value the first entry of the last row that does not begin with 0. @param {Context} ctx @param {Value} value */
+function example(ctx, value) {
+  const last = value.rows - 1;
+  if (ctx.symbolOf(value.member) === ctx.data.tokens.scores) {
+    const scores = Array.from({ length: value.columns }, (_, k) => Number(value.at(value.index(0, last, k))));
+    return value.index(0, last, scores.indexOf(Math.max(...scores)));
+  }
+  const found = Array.from({ length: value.rows }, (_, k) => value.index(0, last - k, 0));
+  return found.find((at) => Number(value.at(at)) !== 0) ?? found[0];
+}
+
 /** @param {Context} ctx @param {Step} step @param {Operation} operation @param {number[]} at @param {Value} value @param {number} depth @returns {HTMLElement} */
 function described(ctx, step, operation, at, value, depth) {
   const reading = new Reading(ctx, step, operation);
   const letters = lettersAt(operation, at);
   const box = el("div", { class: "operation" }, own(operation.text, "p", { class: "text" }));
+  const inner = operation.formula === 0 && !operation.over.length && reading.whole && reading.parts.length === 1 ? reading.parts[0] : null;
+  if (inner?.inner && inner.value) return described(ctx, step, inner.inner, entriesOf(inner, letters)[0], inner.value, depth);
   const result = value.at(at);
   const definition = step.operations.find((o) => o.id === operation.last);
   if (!reading.whole) {

@@ -21,10 +21,11 @@ function one(line, exact) {
   const sides = [...line.rows.map((row) => /** @type {[string, string]} */ (["=", row])), ...numbers];
   const chain = sides.map(([sign, formula], k) => side(sign, formula, k === sides.length - 1 ? "result" : "came"));
   if (exact && line.digits) chain.push(side("≈", line.digits, "digits"));
+  const note = exact ? line.note : line.decimal_note;
   return fit(el("li", { class: line.part ? "on-the-way" : "made" },
     line.name ? own(line.name, "span", { class: "row-name" }) : null,
     chain.flatMap((part) => [" ", part]),
-    line.note ? own(line.note, "span", { class: "note" }) : null));
+    note ? own(note, "span", { class: "note" }) : null));
 }
 
 /** @param {string} sign @param {string} formula @param {string} kind */

@@ -1,7 +1,7 @@
 /** The values pane: the value at hand, what it was made from, how an entry came about. */
 import { el } from "./dom.js";
 import { entryField } from "./editing.js";
-import { explanation, sources } from "./entry.js";
+import { explanation, pickEntry, sources } from "./entry.js";
 import { headSwitch, switchable, switches } from "./heads.js";
 import { entryTerms } from "./terms.js";
 import { valueView } from "./views.js";
@@ -13,10 +13,7 @@ import { valueView } from "./views.js";
 export function valuesPane(ctx, edits) {
   const holder = el("div", { class: "v-values" });
   const terms = entryTerms(ctx, edits);
-  holder.addEventListener("click", (event) => {
-    const entry = /** @type {Element} */ (event.target).closest("[data-entry]")?.getAttribute("data-entry");
-    if (entry) ctx.store.set({ entry: JSON.parse(entry) });
-  });
+  holder.addEventListener("click", (event) => pickEntry(ctx, event));
   let room = 0;
   new ResizeObserver(() => (room = holder.clientWidth)).observe(holder);
   ctx.store.on((state, before) => {

@@ -1,5 +1,6 @@
 /** The step in words: what happens, why, its equation, and its lines for each position. */
 import { el, own } from "./dom.js";
+import { pickEntry, worked } from "./entry.js";
 import { fit } from "./fit.js";
 import { switches } from "./heads.js";
 import { lines } from "./lines.js";
@@ -9,6 +10,7 @@ import { lines } from "./lines.js";
 /** @param {Context} ctx @param {import("./edits.js").EditsStore} edits */
 export function story(ctx, edits) {
   const box = el("section", { class: "v-story", "aria-live": "polite" });
+  box.addEventListener("click", (event) => pickEntry(ctx, event));
   ctx.store.on((state, before) => {
     const keys = /** @type {const} */ (["step", "direction", "meaning", "revision", "put"]);
     if (state !== before && keys.every((key) => state[key] === before[key])) return;
@@ -35,6 +37,7 @@ function opening(ctx) {
     ...more.map(prose),
     ...exact(ctx, lesson.numbers).map(prose),
     ...(lesson.matrices.length ? [el("h3", {}, "The numbers of the model"), el("div", { class: "given" }, lesson.matrices.map((m) => own(m)))] : []),
+    ...(lesson.about.length ? [el("h3", {}, "About this model"), ...lesson.about.map(prose)] : []),
   ];
 }
 
@@ -64,7 +67,8 @@ function step(ctx, edits) {
     ctx.state.direction === "backward" && ctx.state.step === 0 && ctx.data.differentiated
       ? el("p", {}, "Backwards from ", own(ctx.data.differentiated), ": each gradient says how much that number grows when an entry grows by a little.") : null,
     here.why ? prose(here.why) : null,
-    told && told.step.sides.length ? lines(told.step.sides, ctx.state.meaning === lesson.meaning) : null,
+    told && told.step.letters ? own(told.step.letters, "p", { class: "status" }) : null,
+    told && told.step.sides.length ? lines(told.step.sides, ctx.state.meaning === lesson.meaning) : worked(ctx, here.member),
     told && told.step.status ? own(told.step.status, "p", { class: "status" }) : null,
     last && summary.length ? el("div", { class: "summary" }, summary.map(prose)) : null,
   ];

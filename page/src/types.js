@@ -74,11 +74,13 @@
  * @property {string} digits
  * @property {[string, string][]} decimals  a sign and what stands behind it
  * @property {string} note
+ * @property {string} decimal_note  the note where numbers are decimals
  * @property {boolean} part  on the way to the step's value
  *
  * @typedef {object} LessonStep
  * @property {string} member
  * @property {string} why
+ * @property {string} letters  what those of its lines stand for
  * @property {{title: string, lines: Line[]}[]} sides
  * @property {string} status
  *
@@ -92,6 +94,7 @@
  * @property {string[]} intro
  * @property {string[]} numbers  how the numbers of its meaning are written
  * @property {string[]} matrices
+ * @property {string[]} about  the model
  * @property {LessonPart[]} parts  the first is that of the tokens
  * @property {string[]} closing
  * @property {string[]} proven  what is certain of the numbers of its meaning

@@ -130,7 +130,7 @@ def test_a_term_is_switched_off_where_it_stands(page: Path) -> None:
         const head = rows(await open(heads))[0];
         const source = rows(await open(head))[0];
         await open(source);
-        const equation = source.querySelector(".switch").title;
+        const equation = source.querySelector(".switch").dataset.equation;
         source.querySelector(".switch").click();
         await until(() => one(".v-changes li")); await done();
         return {equation, logits: cells().map(Number)};

@@ -32,6 +32,17 @@ def page_of(card: vt.Card, **options: Any) -> tuple[Any, dict[str, Any]]:
     return run, json.loads(json.dumps(page_data(run, **options), allow_nan=False))
 
 
+def test_steps_of_a_backward_pass_have_reasons_of_their_own() -> None:
+    """They are no attention, although they have products and softmax in them."""
+    _, data = page_of(card_named("symbolic-transformer"), meanings=[])
+    forward = {s["why"] for s in data["steps"]}
+    backward = data["backward"][1:]  # the first is the loss
+    assert not forward & {s["why"] for s in backward}
+    assert all(s["why"].startswith(("By the chain rule, from", "It is a part of equation "))
+               for s in backward)  # fmt: skip
+    assert all(s["title"].startswith(("The gradient of", "Compute")) for s in backward)
+
+
 @pytest.mark.parametrize("name", ["gemma2", "bert", "symbolic-transformer", "t5"])
 def test_what_a_page_refers_to_is_there(name: str) -> None:
     run, data = page_of(card_named(name), meanings=[])

@@ -136,7 +136,7 @@ def test_the_reference_at_position_0() -> None:
         "Q": "Q₀ = x₀ W^Q = x₀ = (1, 0)",
         "K": "K₀ = x₀ W^K = x₀ = (1, 0)",
         "V": "V₀ = x₀ W^V = x₀ = (1, 0)",
-        "S": "S₀ = (1, −∞)",
+        "S": "S₀ = causal(w)[0] = (1, −∞)",
         "A": "A₀ = softmax(S₀) = (e / e, 0) = (1, 0)",
         "a": "a₀ = A₀ V = (1·1 + 0·1, 1·0 + 0·1) = (1, 0)",
         "r": "r₀ = x₀ + a₀ = (1, 0) + (1, 0) = (2, 0)",
@@ -174,7 +174,14 @@ def test_the_reference_at_position_1() -> None:
     assert "Positions 0 (`a`) and 1 (`b`) have the same row now" in norm
     assert "the model predicts `a`, because $1 > 0$" in found.intro[0]
     assert "Here $W^Q$ is the identity matrix: it changes nothing." in step(found, "Q").status
-    assert any("$d = 2$ (residual width)" in x for x in found.intro)
+    assert any("$d = 2$ (residual width)" in x for x in found.about)
+    assert step(found, "S").letters == ["On the way we write $w$ for $Q Kᵀ$."]
+    assert found.closing[:4] == [
+        "Position 1 (`b`) began as the row of its token in $E$ plus row 1 of $P$.",
+        "Attention read 27 % from position 0 (`a`) and 73 % from position 1 (`b`).",
+        "What attention found was added to its row: (1, 0.731).",
+        "What the MLP makes was added to its row: (1, 0).",
+    ]
 
 
 def test_the_register_holds_all_values_so_far() -> None:

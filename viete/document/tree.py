@@ -92,7 +92,8 @@ class Chain:
     """A line of numbers: ``name = row = put_in = value ≈ digits``, each a formula or empty.
 
     ``rows`` are formulas of rows, ``note`` says what is left out; a ``part`` is on the way to a
-    step's value. ``decimals`` are what is put in and the value once more, each with its sign.
+    step's value. ``decimals`` are what is put in and the value once more, each with its sign, and
+    ``decimal_note`` is the note beside them.
     """
 
     name: str
@@ -103,6 +104,7 @@ class Chain:
     note: str = ""
     part: bool = False
     decimals: tuple[tuple[str, str], ...] = ()
+    decimal_note: str = ""
 
     @property
     def sides(self) -> list[str]:

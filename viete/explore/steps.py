@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from viete.document.html import prose
+from viete.document.tree import capital
 from viete.evaluate.run import Run
 from viete.evaluate.schedule import Member, Step, member_name
 from viete.explore.formulas import Tree, equation_mathml, mathml
@@ -23,6 +25,9 @@ from viete.notation.printer import show_equation
 from viete.notation.tree import Symbol
 from viete.report.lesson.words import StepWords
 from viete.rewrite.adjoint.grad import forward_pass
+
+AGAIN = "a part of"  # how the meaning begins of what a backward pass computes anew
+NUMBERED = re.compile(r"\b(from|of) (\d+(?:, \d+)*(?: and \d+)?)\b")
 
 
 class NumberedEquations:
@@ -139,15 +144,33 @@ class PageSteps:
         if symbol.is_partial:
             of = Symbol("value", value_of(symbol), symbol.sub, symbol.sup)
             return f"The gradient of {mathml(replace(e.left, symbol=of))}"
-        if e.name not in self.forward:  # its meaning is where it comes from
-            e = replace(e, meaning="")
+        if e.name not in self.forward:
+            if e.meaning.startswith(AGAIN):
+                return prose(f"Compute {with_equations(e.meaning)} again")
+            return f"Compute {mathml(e.left)}"
         return prose(self.words.title(e))
 
     def why(self, e: Equation, step: Step) -> str:
         """What a step is for, as HTML."""
+        if e.name not in self.forward:
+            return prose(backward_reason(e.meaning))
         self.words.forget()  # a page's steps are read in any order
         at = partial(at_block, loops=step.loops, sizes=self.run.sizes)
         return prose(" ".join(self.words.why(e, at)))
+
+
+def with_equations(meaning: str) -> str:
+    """``from equations 3 and 4`` for ``from 3 and 4``."""
+    return NUMBERED.sub(lambda m: f"{m[1]} equation{'s' * (not m[2].isdigit())} {m[2]}", meaning)
+
+
+def backward_reason(meaning: str) -> str:
+    """Where a value of a backward pass comes from, as a sentence."""
+    if meaning.startswith(AGAIN):
+        return f"It is {with_equations(meaning)} of the forward pass. Gradients below need it."
+    if meaning.startswith("from"):
+        return f"By the chain rule, {with_equations(meaning)}."
+    return f"{capital(meaning)}." if meaning else ""
 
 
 def names_of_loops(equations: Sequence[Equation]) -> list[tuple[str, int]]:

@@ -18,9 +18,15 @@ from viete.notation.tree import Apply, Expr, Idx, Ref
 from viete.report.drawing.diagram import Arrow, Box, BoxGroup, Diagram
 from viete.report.drawing.sizes import Axes, Sizes, turns
 from viete.report.drawing.story import story
+from viete.report.lesson.words import StepWords
 
 LONGEST = 48  # letters of a meaning that is a title
 MOST = 6  # steps of what the equations of a box do
+
+
+def is_title(meaning: str) -> bool:
+    """Whether a meaning is short and plain enough to be a title."""
+    return 0 < len(meaning) <= LONGEST and not any(c in meaning for c in "$`;")
 
 
 def flow(
@@ -175,7 +181,8 @@ class DataFlow:
         if len(p.members) > 1:
             return f"{whole}, continued"
         said = story(self.model, e.right if p.term is None else p.term)
-        return capital(said) or show(e.left, self.style)
+        noun = StepWords(self.model, self.style).noun(e)
+        return capital(said or noun * is_title(noun)) or show(e.left, self.style)
 
     def called(self, p: BoxPiece) -> str:
         """What the card says of the one equation of a box."""
@@ -184,7 +191,7 @@ class DataFlow:
         e = self.model.equations[p.members[0]]
         if p.members[0] in self.added:
             return " & ".join(["Add", *_around_sum(self.model, e.right)])
-        if 0 < len(e.meaning) <= LONGEST and not any(c in e.meaning for c in "$`;"):
+        if is_title(e.meaning):
             return capital(e.meaning)
         return capital(self.parameter(p.members[0]))
 
@@ -196,7 +203,7 @@ class DataFlow:
             return ""
         alike = [p.meaning for p in self.model.parameters if p.shape == mine[0].shape]
         found = mine[0].meaning if len(alike) > 1 == alike.count(mine[0].meaning) else ""
-        return found if 0 < len(found) <= LONGEST and not any(c in found for c in "$`;") else ""
+        return found * is_title(found)
 
     # -- boxes -------------------------------------------------------------------------------------
 

@@ -11,23 +11,25 @@ from viete.report.lesson.document import Lesson, LessonStep
 
 
 def lesson_data(lesson: Lesson, meaning: str = "exact") -> dict[str, Any]:
-    """The ``title``, ``intro``, ``matrices``, ``columns``, ``parts`` and ``closing`` of a lesson.
+    """The ``title``, ``intro``, ``matrices``, ``about``, ``columns`` and ``parts`` of a lesson,
+    and its ``closing``.
 
     ``meaning`` is that of the numbers of its lines, where they are not in decimals; ``numbers``
     (how they are written) and ``proven`` (what is certain of them) are about these.
 
     A part has a ``title``, ``steps``, a ``summary`` and ``numbers``: what kind they are. A step has
     its ``number``, the ``equation`` of the card (from 1; 0 for the tokens) and the ``member`` that
-    it makes, ``title``, ``why``, ``formula``, ``pipeline`` (each stage with its ``state``: done,
-    now or later), ``sides`` with their lines, ``status``, and the rows that it adds to the
-    ``register``: those of the steps so far are all values so far. Every text is HTML that is safe
-    to be put in a page.
+    it makes, ``title``, ``why``, ``formula``, ``letters`` (what those of its lines stand for),
+    ``pipeline`` (each stage with its ``state``: done, now or later), ``sides`` with their lines,
+    ``status``, and the rows that it adds to the ``register``: those of the steps so far are all
+    values so far. Every text is HTML that is safe to be put in a page.
     """
     return {
         "title": prose(lesson.title),
         "meaning": meaning,
         "intro": list(map(prose, lesson.intro)),
         "numbers": list(map(prose, lesson.numbers)),
+        "about": list(map(prose, lesson.about)),
         "matrices": list(map(bracketed, lesson.tables)),
         "columns": list(map(prose, lesson.columns)),
         "parts": [
@@ -54,6 +56,7 @@ def step_data(step: LessonStep) -> dict[str, Any]:
         "title": prose(step.title),
         "why": prose(" ".join(step.why)),
         "formula": math(step.formula, True) if step.formula else "",
+        "letters": prose(" ".join(step.letters)),
         "pipeline": [
             {"text": prose(c.text), "state": "now" if c.now else "done" if c.done else "later"}
             for c in step.pipeline
@@ -71,7 +74,8 @@ def step_data(step: LessonStep) -> dict[str, Any]:
 
 def line_data(line: Chain) -> dict[str, Any]:
     """A line of numbers: ``name``, ``rows``: formulas that it is equal to, and what these come to:
-    ``numbers`` and their ``digits``, or ``decimals`` with the sign before each; and a ``note``."""
+    ``numbers`` and their ``digits``, or ``decimals`` with the sign before each; and a ``note``, of
+    which ``decimal_note`` is that in decimals."""
     return {
         "name": math(line.name) if line.name else "",
         "rows": list(map(math, line.rows)),
@@ -79,6 +83,7 @@ def line_data(line: Chain) -> dict[str, Any]:
         "digits": math(line.digits) if line.digits else "",
         "decimals": [[sign, math(text)] for sign, text in line.decimals],
         "note": prose(line.note) if line.note else "",
+        "decimal_note": prose(line.decimal_note) if line.decimal_note else "",
         "part": line.part,
     }
 

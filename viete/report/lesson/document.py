@@ -29,7 +29,8 @@ class LessonStep:
     """One equation of one turn: ``equation`` counts those of the card from 0, -1 for the tokens.
 
     ``sides`` are the followed positions with their lines, or one side for what has no positions;
-    ``status`` says of the step as a whole what its numbers are.
+    ``letters`` says what letters in them stand for, and ``status`` of the step as a whole what its
+    numbers are.
     """
 
     number: int
@@ -42,6 +43,7 @@ class LessonStep:
     status: list[str] = field(default_factory=list)
     pipeline: list[Chip] = field(default_factory=list)
     register: list[RegisterRow] = field(default_factory=list)  # what the step adds to it
+    letters: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -58,8 +60,9 @@ class LessonPart:
 class Lesson:
     """What goes in and what is predicted, the parts, and what may be concluded.
 
-    ``columns`` are the followed positions, those of the register. Where its numbers are exact,
-    ``numbers`` says how they are written, and ``proven`` what is certain of them at the end.
+    ``about`` is said of the model. ``columns`` are the followed positions, those of the register.
+    Where its numbers are exact, ``numbers`` says how they are written, and ``proven`` what is
+    certain of them at the end.
     """
 
     title: str
@@ -70,6 +73,7 @@ class Lesson:
     closing: list[str]
     numbers: list[str] = field(default_factory=list)
     proven: list[str] = field(default_factory=list)
+    about: list[str] = field(default_factory=list)
 
     @property
     def steps(self) -> list[LessonStep]:
@@ -87,6 +91,7 @@ def document(lesson: Lesson) -> list[Block]:
     """The tree of a lesson."""
     out: list[Block] = [heading(1, lesson.title), *map(paragraph, [*lesson.intro, *lesson.numbers])]
     out += [heading(2, "The numbers of the model"), *lesson.tables] * bool(lesson.tables)
+    out += [heading(2, "About this model"), *map(paragraph, lesson.about)] * bool(lesson.about)
     entries: list[RegisterRow] = []
     for part in lesson.parts:
         out.append(heading(2, part.title))
@@ -113,5 +118,6 @@ def step_blocks(step: LessonStep) -> list[Block]:
     out: list[Block] = [Pipeline(step.pipeline)]
     out += [paragraph(" ".join(step.why))] * bool(step.why)
     out += [paragraph(f"${step.formula}$")] * bool(step.formula)
+    out += [paragraph(" ".join(step.letters))] * bool(step.letters)
     out += [SideBySide(step.sides)] * bool(step.sides)
     return [*out, *[paragraph(" ".join(step.status))] * bool(step.status)]

@@ -128,7 +128,9 @@ class Lines:
                 which = "; ".join(x for x in (which, f"${said}$") if x)
             line = self.line(name, steps, formula, rows, drawn, turn, at)
             which = f"the same for every {', '.join(letters)}" if alike else which
-            yield replace(line, note="; ".join(x for x in (which, line.note) if x))
+            note, decimal_note = ("; ".join(x for x in (which, own) if x)
+                                  for own in (line.note, line.decimal_note))  # fmt: skip
+            yield replace(line, note=note, decimal_note=decimal_note)
         if (rest := math.prod(shape) - MOST_HEADS) > 0 and not alike:
             dots = r"\ldots" if self.style == "latex" else "…"
             yield Chain(dots, note=f"the other {rest} work the same way")
@@ -170,7 +172,10 @@ class Lines:
         equal = "≈" if any(map(self.decimals.is_rounded, held)) else "="
         value = "".join(self.decimals.value(held, scalar))
         sides = [("=", came)] * bool(came and not note and not alike(came, value))
-        return replace(out, decimals=(*sides, (equal, self.formulas.standing_for(name, value))))
+        return replace(
+            out, decimals=(*sides, (equal, self.formulas.standing_for(name, value))),
+            decimal_note=f"{note}: ${came}$" if note else "",
+        )  # fmt: skip
 
     # -- rows of formulas --------------------------------------------------------------------------
 
@@ -199,17 +204,25 @@ class Lines:
 
     def formula(self, e: Expr, name: Expr, at: int | None) -> list[Expr]:
         """How the row comes from rows: ``E[a] + P_0``; without identities, as a second form."""
+        whole = e
         if at is not None:
             found = self.row_of(e, at)
             if found is None:
-                return []
+                return self.row_of_call(e, at)
             e = found
         e = transform(e, self.token)
         if any(isinstance(x, Pick) and not isinstance(x.value, Ref) for x in walk(e)):
-            return []
+            return [] if at is None else self.row_of_call(whole, at)
         plain = transform(e, self.without_identity)
         out = [x for x in dict.fromkeys((e, plain)) if len(show(x)) <= WIDE and x != name]
         return out if plain in out or len(out) == 0 else []
+
+    def row_of_call(self, e: Expr, at: int) -> list[Expr]:
+        """``causal(w)[0]``: the row of a function that needs to know which row it is."""
+        letters = {formula: letter for letter, formula in self.letters.items()}
+        called = isinstance(e, Apply) and e.op in self.card.function
+        found = Pick(replaced(e, letters), (num(at),))
+        return [found] if called and len(show(found)) <= WIDE else []
 
     def token(self, e: Expr) -> Expr | None:
         """``E[a]`` for ``E[t_0]``."""

@@ -164,11 +164,18 @@ class Maker(Teller):
             title = f"Position {self.place(j)}" if self.has_positions(turn) else ""
             out.sides.append(Column(title, lines))
             out.status += status
+        out.letters = self.letters()
         if turn is not self.failed:
             out.sides += self.others(turn)
             out.status += self.status(turn)
             out.register = self.entry(turn)
         return out
+
+    def letters(self) -> list[str]:
+        """What the letters in the lines of a step stand for."""
+        found = [f"${self.formulas.e(letter)}$ for ${self.formulas.e(formula)}$"
+                 for letter, formula in self.lines.letters.items()]  # fmt: skip
+        return [f"On the way we write {listed(found)}."] * bool(found)
 
     def side(self, turn: Turn, j: int) -> tuple[list[Chain], list[str]]:
         """The lines of one position, and why there are no more where the run failed."""

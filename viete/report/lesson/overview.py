@@ -15,7 +15,7 @@ from viete.report.lesson.reasons import Reasons
 
 
 def overview(run: Run, turns: Sequence[Turn], words: Reasons) -> list[str]:
-    """The way from tokens to scores, and the letters of shapes."""
+    """The way from tokens to scores."""
     found = {r: t for t in reversed(turns) for r in words.roles(t.equation)}
     out = []
     if embed := found.get(role.EMBED):
@@ -32,7 +32,7 @@ def overview(run: Run, turns: Sequence[Turn], words: Reasons) -> list[str]:
                    "greatest score is the prediction at that position.")  # fmt: skip
     if run.program.model.parameters and out:
         out.append("Training finds the numbers in the tables and matrices; here they are given.")
-    return [" ".join(out)] * bool(out) + letters(run, turns, words.style)
+    return [" ".join(out)] * bool(out)
 
 
 def letters(run: Run, turns: Sequence[Turn], style: str) -> list[str]:
@@ -46,4 +46,4 @@ def letters(run: Run, turns: Sequence[Turn], style: str) -> list[str]:
     return [f"Shapes are written with letters: {listed(told)}."] * bool(told)
 
 
-__all__ = ["overview"]
+__all__ = ["letters", "overview"]

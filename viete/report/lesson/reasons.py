@@ -12,7 +12,7 @@ from viete.document.tree import capital, listed
 from viete.graph.card import CardData, Equation, Loop
 from viete.graph.dependence import functions_called
 from viete.notation.printer import show
-from viete.notation.tree import Apply, Expr, Ref, walk
+from viete.notation.tree import Apply, Expr, Pick, Ref, Slice, walk
 from viete.rewrite.adjoint.grad import forward_pass
 
 Put = Callable[[Expr], Expr]
@@ -61,6 +61,7 @@ class Reasons:
                        "a row of numbers for every token: each token of the text is replaced by "
                        "its row")  # fmt: skip
             case role.POSITIONS if table := self.parameter(e, "position"):
+                yield from self.first_rows(e)
                 yield (f"Row 0 of {table} is added at position 0, row 1 at position 1, and so on. "
                        "So the same token is another vector in another place. Without that, "
                        "attention could not tell in which order the tokens stand")  # fmt: skip
@@ -80,8 +81,10 @@ class Reasons:
                        "from a position; the value is what they read")  # fmt: skip
             case role.TURN:
                 yield ("The entries of each row are taken in pairs, and each pair is turned, as a "
-                       "point in the plane, by an angle that grows with the position" if
-                       self.rotates(e) else
+                       "point in the plane, by an angle that grows with the position: with the "
+                       "cosine c and the sine s of the angle, a pair (a, b) becomes "
+                       "(ac − bs, bc + as). At position 0 the angle is 0 and nothing changes. Each "
+                       "pair has a speed of its own" if self.rotates(e) else
                        "Each row is changed in a way that depends on its position")  # fmt: skip
                 yield ("The score of a query and a key then depends on how far apart the two "
                        "positions are")  # fmt: skip
@@ -225,6 +228,15 @@ class Reasons:
         names = [x for x in walk(e.right) if isinstance(x, Ref)
                  and kind in self.traits.embeddings.get(x.key, ())]  # fmt: skip
         return f"${show(names[0], self.style)}$" if names else ""
+
+    def first_rows(self, e: Equation) -> Iterator[str]:
+        """What a slice of the first rows of a table stands for."""
+        for x in walk(e.right):
+            match x:
+                case Pick(Ref() as table, (Slice(start=None, stop=Expr() as stop),)):
+                    yield (f"${show(x, self.style)}$ stands for the first ${show(stop, self.style)}"
+                           f"$ rows of ${show(table, self.style)}$, one for each position of the "
+                           "text")  # fmt: skip
 
     def learned(self, e: Equation) -> bool:
         return bool(self.parameter(e, "position")) or role.EMBED not in self.roles(e)

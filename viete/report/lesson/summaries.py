@@ -13,7 +13,7 @@ from viete.analysis import roles as role
 from viete.document.tree import listed
 from viete.errors import VieteError
 from viete.evaluate.inputs import host
-from viete.evaluate.labelled import COL, ROW
+from viete.evaluate.labelled import COL, ROW, permute
 from viete.evaluate.run import Run
 from viete.evaluate.schedule import Step as Turn
 from viete.meanings.exact.derivation import at_block
@@ -84,11 +84,7 @@ class Summaries:
         v = self.run.store[turn.makes]
         if ROW not in v.axes or v.size(ROW) <= j or v.size(ROW) != v.size(COL):
             return ""
-        letters = [a for a in v.axes if a not in (ROW, COL)]
-        array = self.entries(turn)
-        if v.axes != (*letters, ROW, COL):
-            return ""
-        rows = array.reshape(-1, *array.shape[-2:])[:, j, :]
+        rows = self.weights(turn, j)
         shares = [self.shares(row) for row in rows]
         if len(set(shares)) == 1:
             return f"{self.subject(j)} reads {shares[0]}."
@@ -96,6 +92,13 @@ class Summaries:
         if (rest := len(shares) - len(heads)) > 0:
             heads.append(f"{rest} more take other shares")
         return f"{self.subject(j)} reads: {'; '.join(heads)}."
+
+    def weights(self, turn: Turn, j: int) -> np.ndarray:
+        """The weights of one position, a row for each head."""
+        v = self.run.store[turn.makes]
+        order = (*(a for a in v.axes if a not in (ROW, COL)), ROW, COL)
+        array = permute(np, self.entries(turn), v.axes, order)
+        return np.asarray(array.reshape(-1, *array.shape[-2:])[:, j, :])
 
     def shares(self, row: Any) -> str:
         parts = [(float(x), k) for k, x in enumerate(row) if float(x) > 0]

@@ -18,8 +18,9 @@ from viete.notation.tree import Expr, Ref
 from viete.report.lesson.document import Lesson, LessonPart, LessonStep
 from viete.report.lesson.formulas import NumberFormulas
 from viete.report.lesson.outline import Outline, Station
-from viete.report.lesson.overview import overview
+from viete.report.lesson.overview import letters, overview
 from viete.report.lesson.positions import FEW, followed_length, position_size
+from viete.report.lesson.retelling import Retelling
 from viete.report.lesson.summaries import Summaries
 from viete.report.lesson.words import HEADINGS, StepWords
 
@@ -59,11 +60,26 @@ class Teller:
     def lesson(self) -> Lesson:
         """What goes in, the parts with their summaries, and what is predicted."""
         return Lesson(
-            self.model.title, [*self.goes_in(), *self.overview(), *self.model.about[:1]], [],
+            self.model.title, [*self.goes_in(), *self.overview(), *self.about_positions()], [],
             [self.place(j) for j in self.followed],
             [self.tokens(), *map(self.part, self.outline.stations)],
-            self.summaries.told_of(self.followed),
+            [*self.retold(), *self.summaries.told_of(self.followed)],
+            about=[*letters(self.run, self.turns, self.words.style), *self.model.about[:1]],
         )  # fmt: skip
+
+    def about_positions(self) -> list[str]:
+        """Which positions are told of, if not all."""
+        count = int(self.run.sizes.get(self.length, 1)) if self.length else 1
+        if len(self.followed) == count:
+            return []
+        return [f"The same happens at each of the {count} positions. Sentences with numbers are of "
+                f"the last one, {self.place(count - 1)}, where the next token is "
+                "predicted."]  # fmt: skip
+
+    def retold(self) -> list[str]:
+        """The way to the prediction at the last of the followed positions."""
+        j = self.followed[-1]
+        return Retelling(self.summaries, self.turns).sentences(j) if j < len(self.text) else []
 
     # -- names -------------------------------------------------------------------------------------
 

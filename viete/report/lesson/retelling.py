@@ -1,0 +1,114 @@
+"""The way to one prediction, told once more in the numbers of a run: three or four sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from viete.analysis import roles as role
+from viete.document.tree import capital, listed
+from viete.evaluate.inputs import host
+from viete.evaluate.labelled import COL, ROW
+from viete.evaluate.schedule import Member
+from viete.evaluate.schedule import Step as Turn
+from viete.notation.tree import Apply
+from viete.report.lesson.outline import block_of
+from viete.report.lesson.positions import followed_length, position_size
+from viete.report.lesson.summaries import Summaries, percent
+
+MOST_BLOCKS = 3  # that are told one by one
+SHORT = 4  # entries of a row that is written
+
+
+class Retelling:
+    """Retells a run by the roles of its ``turns``."""
+
+    def __init__(self, summaries: Summaries, turns: Sequence[Turn]) -> None:
+        self.of, self.words = summaries, summaries.words
+        self.run = run = summaries.run
+        length = followed_length(run)
+        self.turns = [t for t in turns
+                      if t.makes in run.store and position_size(run, t) == length]  # fmt: skip
+
+    def sentences(self, j: int) -> list[str]:
+        """How position j came from its token to its scores."""
+        return [*self.began(j), *self.read(j), *self.added(j)]
+
+    def playing(self, found: str) -> list[Turn]:
+        """The turns with a role."""
+        return [t for t in self.turns if found in self.words.roles(t.equation)]
+
+    def began(self, j: int) -> Iterator[str]:
+        """What the row of a position was at first."""
+        for turn in self.playing(role.EMBED)[-1:]:
+            table = self.words.parameter(turn.equation, "position")
+            more = f" plus row {j} of {table}" if table else ""
+            yield (f"{self.of.subject(j)} began as the row of its token in "
+                   f"{self.words.parameter(turn.equation, 'token')}{more}.")  # fmt: skip
+
+    def read(self, j: int) -> Iterator[str]:
+        """From where attention read, block by block."""
+        told: list[str] = []
+        for turn in few([t for t in self.playing(role.WEIGHTS) if self.of.attention(t, j)]):
+            rows = np.asarray(self.of.weights(turn, j), dtype=float)
+            mean = rows.mean(axis=0)
+            best = int(mean.argmax())
+            heads = f" of what its {len(rows)} heads read" if not told else ""
+            told.append(
+                f"{self.of.shares(rows[0])}{in_block(turn)}" if len(rows) == 1 else
+                f"most from position {self.of.place(best)}{in_block(turn)}: {percent(mean[best])}"
+                + heads
+            )  # fmt: skip
+        if told:
+            yield f"Attention read {'; '.join(told)}."
+
+    def added(self, j: int) -> Iterator[str]:
+        """What was added to the stream: its numbers, or of a long row how long it is."""
+        sums = {t.makes: found for t in self.playing(role.RESIDUAL)
+                if (found := self.terms(t, j)) is not None}  # fmt: skip
+        told: dict[str, list[str]] = {}
+        for turn in few([t for t in self.turns if t.makes in sums]):
+            kept, more = sums[turn.makes]
+            if len(more) <= SHORT:
+                size = "(" + ", ".join(f"{x:.3g}".replace("-", "−") for x in more) + ")"
+            else:
+                size = f"{length(more) / max(length(kept), 1e-300):.2g} times"
+            parts = told.setdefault(self.words.added(turn.equation), [])
+            size += " as long as that row" if len(more) > SHORT and not parts else ""
+            parts.append(f"{size}{in_block(turn)}")
+        for what, parts in told.items():
+            yield f"{capital(what)} was added to its row: {listed(parts)}."
+
+    def terms(self, turn: Turn, j: int) -> tuple[np.ndarray, np.ndarray] | None:
+        """The row that a sum keeps, and what it adds; None of an equation that does more."""
+        kept = {r.key for r in self.words.residuals(turn.equation)}
+        before = [m for m in turn.needs if m[0] in kept]
+        right = turn.equation.right
+        if len(before) != 1 or not (isinstance(right, Apply) and right.op == "add"):
+            return None
+        if any(self.run.store[m].axes != (ROW, COL) for m in (before[0], turn.makes)):
+            return None
+        old, new = (self.row(m, j) for m in (before[0], turn.makes))
+        return old, new - old
+
+    def row(self, member: Member, j: int) -> np.ndarray:
+        """The row of one position, as floats."""
+        array = np.asarray(host(self.run.arrays.array(self.run.store[member])))
+        return np.asarray(array[j], dtype=float)
+
+
+def length(row: np.ndarray) -> float:
+    """How long a row is, as a vector."""
+    return float(np.linalg.norm(row))
+
+
+def in_block(turn: Turn) -> str:
+    """`` in block 2``; nothing outside of a loop."""
+    block = block_of(turn)
+    return f" in {block}" if block else ""
+
+
+def few(turns: list[Turn]) -> list[Turn]:
+    """Some of many: the first and the last."""
+    return turns if len(turns) <= 2 * MOST_BLOCKS else [turns[0], turns[-1]]
