@@ -86,6 +86,13 @@ def test_changes_and_the_cache(text: str) -> None:
     assert changed.incremental() and cached == whole
 
 
+def test_a_value_with_a_label_is_changed_and_named_by_no_new_name() -> None:
+    card = vt.read("symbolic-transformer")
+    changed = card.put("h_attn = 0")
+    run = changed.run([0, 1], random_weights(changed))
+    assert not changed.derived and not np.any(run["h_{attn}"])
+
+
 def test_gradient_and_program() -> None:
     card = GPT2.put("A^{2,1} = 0", "x^3_j = x^3_j + 4 γ for j ≥ 3", "m^1 = x^0")
     weights = {k: torch.tensor(v, requires_grad=True) for k, v in WEIGHTS.items()}

@@ -219,12 +219,24 @@ def test_names_stay_in_the_equations() -> None:
         "G_1": "spread(1; a ⊙ b)",
         "partial{a}": "G_1 ⊙ b",
         "partial{b}": "G_1 ⊙ a",
-        "partial{x}": "where(x > 0, partial{a} ⊙ y, 0) + where(x > 0, partial{a} ⊙ x / x, 0)",
-        "partial{z}": "where(z > 20, partial{b}, 0) + where(z > 20, 0, partial{b} / (1 + p) ⊙ p)",
+        "G_2": "partial{b} / (1 + p)",
+        "G_3": "partial{a} ⊙ x",
+        "partial{p}": "where(z > 20, 0, G_2)",
+        "partial{y}": "where(x > 0, G_3, 0)",
+        "partial{x}": "where(x > 0, partial{a} ⊙ y, 0) + where(x > 0, G_3 / x, 0)",
+        "partial{z}": "where(z > 20, partial{b}, 0) + where(z > 20, 0, G_2 ⊙ p)",
     }
     run = derived.run(TOKENS, WEIGHTS)
     with np.errstate(all="ignore"):
         np.testing.assert_array_equal(run["y"], np.log(WEIGHTS["x"]))
+
+
+def test_a_value_that_others_read_too() -> None:
+    """Its derivative is of all its readers, also of those below a condition."""
+    run = card("c = x - 1", "q = log(c)", "L = sum(where(c > 0, 3 * q, 0)) + q_2").grad("L").run(
+        TOKENS, WEIGHTS | {"x": np.array([0.0, 3.0, 2.0, 1.0])})  # fmt: skip
+    np.testing.assert_array_equal(run["∂q"], [0, 3, 4, 0])
+    np.testing.assert_array_equal(run["∂x"][1:3], [1.5, 4])
 
 
 LOOP = r"""# A logarithm in a block

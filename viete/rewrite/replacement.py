@@ -101,6 +101,8 @@ def new_name(source: Text, card: CardData, scope: Scope) -> Symbol | None:
         symbol = parse_name(source, "value", set(scope.indices))
     except VieteError:
         return None
+    if any(x.key == symbol.key for x in card.scope.symbols.get(symbol.base, ())):
+        return None
     labels = [s.text for s in (*symbol.sub, *symbol.sup) if not s.index]
     if symbol.base in card.scope.symbols:  # another label of its letter, as x_{probe}
         labels = [x for x in labels if len(x) == 1 or x.isdigit()] or [

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from viete.graph.card import CardData, Equation, Loop
+from viete.graph.card import Equation, Loop
 from viete.graph.dependence import FURTHEST, names_read, offset
 from viete.notation.printer import show
 from viete.notation.tree import Apply, Bind, Expr, Idx, Ref, Slot, Symbol, num, refs, walk
-from viete.rewrite.adjoint.double_where import Single
+from viete.rewrite.adjoint.double_where import Doubled
 from viete.rewrite.adjoint.shares import UNSAID, Context, Reason, Share, because, partial
 from viete.rewrite.adjoint.vjp import BACK, Passing
 from viete.rewrite.simplify import simplified
@@ -20,8 +20,8 @@ CARRIED = Reason(said="carried")
 class Backward(Passing):
     """The derivation of ∂X for every value X between ``loss`` and what is ``wanted``."""
 
-    def __init__(self, card: CardData, loss: Ref, wanted: frozenset[str], single: Single) -> None:
-        super().__init__(card, wanted, single)
+    def __init__(self, double: Doubled, loss: Ref, wanted: frozenset[str]) -> None:
+        super().__init__(double, wanted)
         self.loss = loss
         self.steps: dict[str, list[int]] = {}  # how far back the blocks of a loop read a value
         self.to_all: set[str] = set()  # values of which all of a loop's blocks read the same one
@@ -33,7 +33,7 @@ class Backward(Passing):
             if loop is None:
                 for e in reversed(equations):
                     self.back(e, None)
-            elif any(self.shares.get(e.name) for e in equations):
+            elif any(self.shares.get(e.name) or self.passed.get(e.name) for e in equations):
                 self.back_through(loop, equations)
             else:  # nothing that the loss depends on reads it
                 for e in reversed(equations):
@@ -44,7 +44,7 @@ class Backward(Passing):
 
     def complete_or_refused(self) -> None:
         """That no share was left aside."""
-        for key, pairs in self.shares.items():
+        for key, pairs in (*self.shares.items(), *self.passed.items()):
             if pairs and key != self.loss.key and key in self.active:
                 e = self.model.equations[max(1, pairs[0][1].reason.equation) - 1]
                 at = ", ".join(map(show, pairs[0][1].index))
@@ -60,7 +60,7 @@ class Backward(Passing):
 
     def back(self, e: Equation, loop: Loop | None) -> None:
         """One forward equation: ∂ of its left side is complete, and is handed on to its right."""
-        if e.name in self.active and e.name in self.shares:
+        if e.name in self.active and (e.name in self.shares or e.name in self.passed):
             self.part = e.part
             back = self.complete(e, loop)
             if back is not None:
@@ -74,19 +74,34 @@ class Backward(Passing):
 
     def complete(self, e: Equation, loop: Loop | None) -> Expr | None:
         """The equation of ∂ of a left side, from all shares; what stands for it from here on."""
-        symbol = e.left.symbol
-        pairs = self.shares[e.name]
         if e.name == self.loss.key:
             return num(1)
-        blocks = self.model.block_index(e.left)
-        here = [s for at, s in pairs if at == loop and s.index == blocks]
-        self.shares[e.name] = [p for p in pairs if p[1] not in here]
+        here, passed = (self.finish(shares, e, loop) for shares in (self.shares, self.passed))
+        left = Ref(partial(e.left.symbol), e.left.index)
         if loop is None:
             above = self.from_above(e)
-            if len(above) == 1 and not here:  # x^0, say: the loop has made its derivative already
+            if len(above) == 1 and not (here or passed):  # x^0, say: the loop has made it already
                 return above[0].expr
             here += above
-        return self.state(Ref(partial(symbol), e.left.index), here, loop) if here else None
+        if not passed:
+            return self.state(left, here, loop) if here else None
+        back = None
+        if here:  # what goes on from here, beside what has gone on through the definition
+            reason = Reason(said=because([s.reason for s in here]))
+            back = self.simple(total(here), Context(loop, (), self.shapes.env, reason), "back")
+            here = [Share((), back, reason)]
+        self.state(left, [*here, *passed], loop)
+        return back
+
+    def finish(
+        self, ledger: dict[str, list[tuple[Loop | None, Share]]], e: Equation, loop: Loop | None
+    ) -> list[Share]:
+        """The shares of a left side, which are then no longer open."""
+        pairs, blocks = ledger.get(e.name, []), self.model.block_index(e.left)
+        here = [s for at, s in pairs if at == loop and s.index == blocks]
+        if e.name in ledger:
+            ledger[e.name] = [p for p in pairs if p[1] not in here]
+        return here
 
     def from_above(self, e: Equation) -> list[Share]:
         """What a value made before a loop gets from those of the loop's blocks that read it."""
@@ -116,10 +131,7 @@ class Backward(Passing):
 
     def state(self, left: Ref, shares: Sequence[Share], loop: Loop | None) -> Ref:
         """Write down ``left = the sum of the shares``."""
-        total = simplified(shares[0].expr)
-        for s in shares[1:]:
-            total = simplified(Apply("add", (total, simplified(s.expr))))
-        self.write(left, total, loop, because([s.reason for s in shares]))
+        self.write(left, total(shares), loop, because([s.reason for s in shares]))
         return left
 
     # -- loops -------------------------------------------------------------------------------------
@@ -131,6 +143,7 @@ class Backward(Passing):
         self.steps |= carried
         both = {k for k, steps in carried.items() if steps != [1] or k in self.to_all}
         both |= {k for k in carried if self.read_in_place(k, loop, equations)}
+        both |= carried.keys() & self.named_beside()
         own = (Idx(loop.index),)
         both |= {k for k in carried if any(s.index == own for _, s in self.shares.get(k, []))}
         for key, steps in carried.items():
@@ -163,7 +176,8 @@ class Backward(Passing):
                 self.finished(e, loop)
                 continue
             if e.name not in both:  # of what is carried, what comes from above has it already
-                self.outside(e, loop)
+                self.outside(self.shares.get(e.name, []), e, loop)
+            self.outside(self.passed.get(e.name, []), e, loop)
             self.back(e, loop)
         for key, steps in carried.items():
             e = next(x for x in equations if x.name == key)
@@ -183,8 +197,9 @@ class Backward(Passing):
                 none = Share((before,), self.zero(e, left), Reason(said="nothing passes there"))
                 self.state(left, here or [none], loop)
         self.start = None
-        for key, pairs in self.shares.items():
-            self.shares[key] = [self.summed(p, loop) for p in pairs]
+        for ledger in (self.shares, self.passed):
+            for key, pairs in ledger.items():
+                ledger[key] = [self.summed(p, loop) for p in pairs]
 
     def summed(self, pair: tuple[Loop | None, Share], loop: Loop) -> tuple[Loop | None, Share]:
         """What every block adds to the derivative of something outside of the loop, in all."""
@@ -216,9 +231,9 @@ class Backward(Passing):
                     top.append(s.only_at(block))
         return top, rest
 
-    def outside(self, e: Equation, loop: Loop) -> None:
+    def outside(self, pairs: list[tuple[Loop | None, Share]], e: Equation, loop: Loop) -> None:
         """Uses after the loop of one block's member: they count for that block alone."""
-        pairs, i = self.shares.get(e.name, []), Idx(loop.index)
+        i = Idx(loop.index)
         firsts = [self.model.block_index(x.left) for x in self.model.equations
                   if x.name == e.name and x.loop is None]  # fmt: skip
         for k, (at, s) in enumerate(list(pairs)):
@@ -250,6 +265,11 @@ class Backward(Passing):
                                 f"read its own values and those of the {FURTHEST} blocks before"
                             )
         return {key: sorted(steps) for key, steps in out.items()}
+
+    def named_beside(self) -> set[str]:
+        """The values that were put in by their definitions somewhere."""
+        calls = (x for e in self.model.equations for x in walk(e.right) if isinstance(x, Apply))
+        return {x.key for a in calls if a.op == self.beside for x in refs(a.args[1])}
 
     def read_in_place(self, key: str, loop: Loop, equations: list[Equation]) -> bool:
         """Whether a block also reads its own member."""
@@ -314,3 +334,11 @@ def above(symbol: Symbol, step: int = 1) -> Symbol:
     out = partial(symbol)
     which = (Slot("next"),) if step == 1 else (Slot("next"), Slot(str(step)))
     return replace(out, sub=(*out.sub, *which))
+
+
+def total(shares: Sequence[Share]) -> Expr:
+    """The sum of what several uses add."""
+    found = simplified(shares[0].expr)
+    for s in shares[1:]:
+        found = simplified(Apply("add", (found, simplified(s.expr))))
+    return found

@@ -26,7 +26,7 @@ from viete.graph.card import CardData, Equation, memoised, with_right
 from viete.graph.evaluator import REDUCTIONS
 from viete.graph.rules import derivatives
 from viete.graph.sizes import ONE
-from viete.library.functions import Function, inlined
+from viete.library.functions import Argument, Function, inlined
 from viete.notation.substitution import free_names
 from viete.notation.tree import (
     Apply,
@@ -37,11 +37,13 @@ from viete.notation.tree import (
     Pick,
     Ref,
     Slice,
+    Symbol,
     Table,
     num,
     rebuilt,
     refs,
     replaced,
+    transform,
     walk,
 )
 from viete.rewrite.adjoint.activity import depends, reached
@@ -60,12 +62,14 @@ class Doubled:
     """A model with the double where.
 
     ``conditions`` are those that were doubled, with their sides; ``names`` has what stood in the
-    place of a definition that was put in.
+    place of a definition that was put in. A value of which that was so stands beside it still, as
+    the other argument of a function ``opened``, for it has a derivative too.
     """
 
     model: CardData
     conditions: Mapping[Expr, Side]
     names: Mapping[Expr, Expr]
+    opened: str = ""
 
     @cached_property
     def single(self) -> Single:
@@ -76,10 +80,18 @@ class Doubled:
         """The equations of its gradient with single conditions, and with the names again."""
 
         def of(e: Equation) -> Equation:
-            new = replaced(self.single.of(e.right), self.names)
+            new = replaced(self.plain(self.single.of(e.right)), self.names)
             return with_right(e, new)
 
         return list(map(of, equations)) if self.conditions else equations
+
+    def plain(self, e: Expr) -> Expr:
+        """A formula without the names beside the definitions that were put in."""
+
+        def rule(x: Expr) -> Expr | None:
+            return x.args[0] if isinstance(x, Apply) and x.op == self.opened else None
+
+        return transform(e, rule) if self.opened else e
 
 
 @memoised
@@ -89,17 +101,21 @@ def doubled(card: CardData) -> Doubled:
     if not any(is_where(x) for e in formulas for x in walk(e)):
         return Doubled(card, {}, {})
     made = Doubling(card)
-    functions = tuple(map(made.function, card.functions))
+    functions = tuple(map(made.function, made.model.functions))
     equations = tuple(map(made.equation, card.equations))
     if made.conditions:
         card = replace(card, functions=functions, equations=equations)
-    return Doubled(card, made.conditions, made.names)
+    return Doubled(card, made.conditions, made.names, made.opened.name)
 
 
 @memoised
 def double_where(card: CardData) -> CardData:
     """The same model, whose derivatives are finite below sides of `where` that are not chosen."""
-    return doubled(card).model
+    found = doubled(card)
+    equations = tuple(with_right(e, found.plain(e.right)) for e in found.model.equations)
+    functions = tuple(f for f in found.model.functions if f.name != found.opened)
+    return replace(found.model, functions=functions, equations=equations) if (
+        found.conditions) else card  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -132,6 +148,11 @@ class Doubling:
     """The rewriting of one model's functions and equations."""
 
     def __init__(self, card: CardData) -> None:
+        definition, name = (Symbol("argument", x) for x in "ab")
+        self.opened = Function(
+            card.fresh("opened"), (Argument(definition), Argument(name)), definition.member
+        )
+        card = replace(card, functions=(*card.functions, self.opened))
         self.model, self.shapes = card, shapes_of(card)
         real = {i.name for i in card.inputs if i.high is None}
         self.active: Collection[str] = reached(card, real | {p.name for p in card.parameters})
@@ -220,12 +241,14 @@ class Doubling:
                 return self.under_pick(e, side, env)
             case Bind() | Table():
                 return e if env is None else self.under_binder(e, side, env)
+            case Apply(self.opened.name, (definition, name)):
+                return replace(e, args=(self.under(definition, side, env), name))
             case Apply("log", _) if is_logsumexp(e):
                 return e
             case Apply(op, args) if op in HARMLESS:
                 pairs = zip(args, HARMLESS[op], strict=True)
                 return replace(e, args=tuple(self.operand(a, x, side, env) for a, x in pairs))
-            case Apply("pow", (a, c)) if not natural(c) and not e.constant:
+            case Apply("pow", (a, c)) if not (natural(c) or e.constant or self.fixed(a, c)):
                 base = self.operand(a, 1, side, env) if c.constant else (
                     side.of(self.under(a, side, env), 1))  # fmt: skip
                 return replace(e, args=(base, self.under(c, side, env)))
@@ -294,6 +317,10 @@ class Doubling:
                 return any(map(self.steep, walk(self.model.function[op].body)))
         return False
 
+    def fixed(self, base: Expr, exponent: Expr) -> bool:
+        """Whether a power is one of a positive number that nothing learned changes, as in RoPE."""
+        return self.positive(base) and not depends(exponent, self.active)
+
     def positive(self, e: Expr) -> bool:
         """Whether a formula is known to be greater than 0, as a square and an ε are."""
         match e:
@@ -329,7 +356,7 @@ class Doubling:
         if new == body:
             return e
         self.names[definition] = e
-        return new
+        return self.opened.of(new, e) if isinstance(e, Ref | Pick) else new
 
     def definition(self, e: Ref, env: TypeEnv) -> Expr | None:
         """What a name stands for here, or None.

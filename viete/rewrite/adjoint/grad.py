@@ -70,7 +70,7 @@ def derived(card: CardData, of: str | Expr | None, by: Sequence[str] | None) -> 
         )  # fmt: skip
     wanted = frozenset(by) if by is not None else frozenset(leaves)
     double = doubled(card)
-    found = Backward(double.model, loss, wanted, double.single)
+    found = Backward(double, loss, wanted)
     if loss.key not in found.active:
         raise VieteError(blocked(found, card, loss))
     back = tidied(double.on_paper(found.derive()), found.helpers)

@@ -9,7 +9,7 @@ from fractions import Fraction
 from viete.analysis.shapes import Shapes
 from viete.analysis.types import Type
 from viete.errors import Text, VieteError
-from viete.graph.card import CardData, Equation, Loop
+from viete.graph.card import Equation, Loop
 from viete.graph.matching import Match, put
 from viete.graph.rules import Rule, derivatives
 from viete.graph.sizes import ONE, ZERO, Size
@@ -36,7 +36,7 @@ from viete.notation.tree import (
 )
 from viete.rewrite.adjoint.activity import depends, reached
 from viete.rewrite.adjoint.blocks import Readers, Reading, block_expr
-from viete.rewrite.adjoint.double_where import Side, Single, by_entry, is_where
+from viete.rewrite.adjoint.double_where import Doubled, Side, by_entry, is_where
 from viete.rewrite.adjoint.scatter import picked_back, row_of
 from viete.rewrite.adjoint.shares import Binder, Context, Reason, Share, because, hatted, partial_of
 from viete.rewrite.simplify import row_sum, simplified
@@ -49,12 +49,16 @@ class Passing:
     """The rules applied to one model's operations.
 
     ``shares`` collects, by the value's key, what its uses add to its derivative, with the loop in
-    which they stand; ``out`` the equations written so far.
+    which they stand; ``out`` the equations written so far. What passes on through the definition
+    of a value, where that is put in, is among its ``passed``.
     """
 
-    def __init__(self, card: CardData, wanted: frozenset[str], single: Single) -> None:
-        self.model, self.wanted, self.single = card, wanted, single
+    def __init__(self, double: Doubled, wanted: frozenset[str]) -> None:
+        card = double.model
+        self.model, self.wanted, self.single = card, wanted, double.single
+        self.beside = double.opened
         self.shares: dict[str, list[tuple[Loop | None, Share]]] = {}
+        self.passed: dict[str, list[tuple[Loop | None, Share]]] = {}
         self.out: list[Equation] = []
         self.shapes = Shapes(card)  # its own: what is derived is added to them
         self.taken = card.names
@@ -91,6 +95,12 @@ class Passing:
                 self.pass_concat_over(e, back, c)
             case Apply("concat"):
                 self.pass_concat(e, back, c)
+            case Apply(self.beside, (definition, name)):
+                back = self.simple(back, c, "back")
+                self.shares, self.passed = self.passed, self.shares
+                self.pass_on(name, back, c)
+                self.shares, self.passed = self.passed, self.shares
+                self.pass_on(definition, back, c)
             case Apply() | Bind() | Table():
                 self.pass_by_rule(e, back, c, whole)
 
