@@ -12,12 +12,13 @@ from pathlib import Path
 from viete.analysis.cost import Costs, costs
 from viete.errors import VieteError
 from viete.graph.card import CardData
+from viete.notation.tree import Num
 
 # Bytes of a fraction with its place in an array (measured), and of a value of an exact run, which
 # also keeps how it came about.
 WEIGHT, VALUE = 80, 400
 MOST = 1 << 56  # numbers, whose bytes and gradients 64 bits still count
-LONG = 5_000_000  # exact operations, some seconds
+LONG = 200_000  # exact operations, some seconds where they are not of fractions alone
 
 
 def available() -> int | None:
@@ -86,8 +87,16 @@ def check_exact(card: CardData, positions: int, batch: int = 1) -> str:
         return ""
     return (
         f"{operations:,} exact operations with {found.weights.number:,} weights need some "
-        f"{gigabytes(needed)} of memory and a long time; smaller dimensions (--set) need less"
+        f"{gigabytes(needed)} of memory and a long time; smaller dimensions need less"
+        f"{largest(card)}"
     )
+
+
+def largest(card: CardData) -> str:
+    """``: the largest is d_f = 11008 (--set d_f=…)``, of the dimensions that are numbers."""
+    numbers = [(d.value.value, d.name) for d in card.dims if isinstance(d.value, Num)]
+    value, name = max(numbers, default=(0, ""))
+    return f": the largest is {name} = {value} (--set {name}=…)" if name else " (--set)"
 
 
 __all__ = ["available", "check_countable", "check_exact", "check_room", "counted", "rounded"]

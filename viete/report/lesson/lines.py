@@ -323,7 +323,7 @@ def rational(x: Any) -> Any:
 
 def is_lookup(e: Expr) -> bool:
     """Whether a formula is a row, a name or a number: nothing is calculated."""
-    return isinstance(e, Ref | Pick | Num)
+    return isinstance(e.value if isinstance(e, Pick) else e, Ref | Num)
 
 
 def with_family(value: Value, stored: Value) -> Value:

@@ -17,7 +17,7 @@ from viete.evaluate.schedule import Step as Turn
 from viete.evaluate.schedule import program
 from viete.graph.card import CardData
 from viete.meanings.entries import run_entries
-from viete.meanings.exact.derivation import at_block
+from viete.meanings.exact.derivation import Unevaluated, at_block
 from viete.meanings.exact.numbers import Number, total
 from viete.meanings.exact.run import ExactRun
 from viete.notation.printer import show
@@ -180,7 +180,9 @@ class Maker(Teller):
     def side(self, turn: Turn, j: int) -> tuple[list[Chain], list[str]]:
         """The lines of one position, and why there are no more where the run failed."""
         failed = turn is self.failed
-        _, stages = self.lines.values(turn, failed)
+        value, stages = self.lines.values(turn, failed)
+        if not failed:  # what is the value itself is written in its own line
+            stages = [s for s in stages if not same_entries(s.value, value)]
         drawn: set[int] = set()
         out: list[Chain] = []
         self.lines.begin()
@@ -305,6 +307,12 @@ class Maker(Teller):
             except VieteError as error:
                 return error.message
         return ""
+
+
+def same_entries(a: Value, b: Value) -> bool:
+    """Whether two values have the same entries, by how they came about."""
+    found = {id(x) for x in a.array.flat if isinstance(x, Unevaluated) and x.op != "leaf"}
+    return len(found) == a.array.size == b.array.size and found == {id(x) for x in b.array.flat}
 
 
 def is_hidden(x: Any) -> bool:
