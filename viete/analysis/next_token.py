@@ -15,7 +15,8 @@ def text_of(card: CardData) -> Input:
     """The input that is continued: the last one of token ids without a default, as long as a text.
 
     It is one that has scores for its next tokens, if there is one: not an encoder's source, nor
-    the targets of a loss (``y``), wherever they stand.
+    the targets of a loss (``y``), wherever they stand. Where nothing is looked up, as after
+    ``x^0 = 0``, it is the first that nothing reads.
     """
     lengths = [
         i for i in card.inputs
@@ -26,7 +27,9 @@ def text_of(card: CardData) -> Input:
         key for e in card.equations for p in walk(e.right) if isinstance(p, Pick)
         for item in p.items for key in item.keys
     }  # fmt: skip
-    found = [i for i in lengths if i.name in looked_up]
+    read = frozenset[str]().union(*(e.reads for e in card.equations))
+    found = [i for i in lengths if i.name in looked_up] or [
+        i for i in lengths if i.name not in read][:1]  # fmt: skip
     if not found:
         raise VieteError(
             f"{card.title} has no input of token ids as long as the text, which could be continued"
