@@ -18,7 +18,7 @@ from viete.evaluate.schedule import Step
 from viete.explore.choosing import choices_data
 from viete.explore.claims import claims_data, claims_of
 from viete.explore.differentiated import default_of, of_math
-from viete.explore.expansions import ExpansionMaker, packed
+from viete.explore.expansions import ExpansionMaker, packed, patterns
 from viete.explore.graphs import greatest_graphs
 from viete.explore.program import program_data
 from viete.explore.ranges import AxisNames
@@ -204,7 +204,7 @@ class PageMaker:
     def expansions(self) -> dict[str, Any]:
         """The terms of values by their members, the last ones first, as long as there is room."""
         if self.live or self.walk.steps.operations is None:
-            return packed({})
+            return packed({}, patterns(self.card))
         maker = ExpansionMaker(self.run, self.walk.steps.operations, ROOM_FOR_TERMS)
         steps = [s for s in self.walk.steps.turns() if self.is_forward(s)]
         found = dict[str, Any]()

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
+from viete.analysis.dependent import Dependent
 from viete.analysis.linearity import ATOM, CONSTANT
 from viete.ask.coarse_terms import opening
 from viete.ask.expansion import Expansion
@@ -29,6 +30,7 @@ from viete.explore.operation import Operation
 from viete.explore.operations import Tracer
 from viete.explore.ranges import AxisNames
 from viete.explore.steps import json_number
+from viete.graph.card import CardData
 from viete.graph.evaluator import Letter
 from viete.graph.sizes import Size
 from viete.notation.printer import show
@@ -45,7 +47,7 @@ class ExpansionMaker:
     def __init__(self, run: Run, tracer: Tracer, room: int) -> None:
         self.run, self.tracer, self.room = run, tracer, room
         self.card, self.names = run.program.model, AxisNames(run)
-        self.off = set[str]()  # the symbols that are put to 0 where a term is switched off
+        self.off = patterns(self.card)  # and what is put to 0 where a term is switched off
 
     def of(self, step: Step, depth: int) -> dict[str, Any] | None:
         """The expansion of the value that a step makes; None of one that is no sum of terms.
@@ -141,6 +143,11 @@ def packed(expansions: Mapping[str, Any], off: Iterable[str] = ()) -> dict[str, 
             "off": sorted(off)}  # fmt: skip
 
 
+def patterns(card: CardData) -> set[str]:
+    """The symbols of the patterns of attention, whether or not an expansion comes to them."""
+    return Dependent(card).patterns
+
+
 def brief(o: Operation) -> dict[str, Any]:
     """An operation as JSON, without what a page can tell and what only explanations show."""
     summed = {*o.over, *o.along, o.at}
@@ -219,4 +226,4 @@ def named_value(e: Expr) -> Ref | None:
     return e if isinstance(e, Ref) else None
 
 
-__all__ = ["ExpansionMaker", "answered", "packed"]
+__all__ = ["ExpansionMaker", "answered", "packed", "patterns"]
