@@ -65,15 +65,25 @@ export function arrows(ctx, edits, terms, drawing) {
  * @param {Context} ctx @param {EditsStore} edits @param {Terms} found @param {number} total @param {string} name @param {Set<string>} open
  */
 export function expansion(ctx, edits, found, total, name, open) {
-  const sum = found.terms.reduce((a, { value }) => a + value, 0);
+  const rest = total - sumOf(found.terms);
   if (!found.terms.length) return el("p", { class: "hint" }, "It is no sum of several terms.");
-  return el("div", {}, list(ctx, edits, found, name, open, name),
-    found.within ? null : el("p", { class: "total" }, `${count(found.terms.length, "term")} = `, el("output", { title: full(total) }, short(total)),
-      el("span", { class: "hint" }, Math.abs(total - sum) > 0 ? `, to rounding: ${short(total - sum)}` : "")));
+  return el("div", {}, list(ctx, edits, found, name, open, name, total),
+    found.within || !addsUp(found.terms, total) ? null : el("p", { class: "total" }, `${count(found.terms.length, "term")} = `, el("output", { title: full(total) }, short(total)),
+      el("span", { class: "hint" }, rest ? `, to rounding: ${short(rest)}` : "")));
 }
 
-/** @param {Context} ctx @param {EditsStore} edits @param {Terms} found @param {string} name @param {Set<string>} open @param {string} path @returns {HTMLElement} */
-function list(ctx, edits, { terms, within }, name, open, path) {
+/** @param {Term[]} terms */
+const sumOf = (terms) => terms.reduce((a, { value }) => a + value, 0);
+
+/** Whether terms are those of a value, to rounding. @param {Term[]} terms @param {number} total */
+const addsUp = (terms, total) => !(Math.abs(total - sumOf(terms)) > 1e-9 * terms.reduce((a, { value }) => a + Math.abs(value), Math.abs(total)));
+
+/**
+ * Terms as bars; where a change stands between them and what they are terms of, it says so.
+ * @param {Context} ctx @param {EditsStore} edits @param {Terms} found @param {string} name @param {Set<string>} open @param {string} path @param {number} [total]
+ * @returns {HTMLElement}
+ */
+function list(ctx, edits, { terms, within }, name, open, path, total) {
   const sorted = [...terms].sort((a, b) => Math.abs(b.value) - Math.abs(a.value));
   const most = Math.max(Math.abs(sorted[0]?.value ?? 0), 1e-300);
   const large = sorted.filter(({ value }, k) => value !== 0 || k === 0);
@@ -86,8 +96,11 @@ function list(ctx, edits, { terms, within }, name, open, path) {
     items.push(line(ctx, edits, { label, math: null, formula: "", value, kind: "hidden", off: null, open: async () => ({ terms: folded, within: "" }) }, most, open, path));
   }
   const bars = el("ul", { class: "terms", "aria-label": `Terms of ${name}` }, items);
+  if (!within && total !== undefined && ctx.state.put.length && !addsUp(terms, total)) {
+    return el("div", {}, el("p", { class: "hint" }, `This is ${short(total)} with what is switched off. The terms are those of its equation in the card, of which the sum is ${short(sumOf(terms))}:`), bars);
+  }
   if (!within) return bars;
-  const sum = short(terms.reduce((a, { value }) => a + value, 0));
+  const sum = short(sumOf(terms));
   return el("div", {}, el("p", { class: "hint" }, `${within} is not linear; what it is applied to is ${sum}, the sum of`), bars);
 }
 
@@ -109,7 +122,7 @@ function line(ctx, edits, term, most, open, path) {
     if (!term.open) return;
     try {
       const found = await term.open();
-      if (found.terms.length) inner.append(list(ctx, edits, found, term.label || textOf(term.math, ""), open, key));
+      if (found.terms.length) inner.append(list(ctx, edits, found, term.label || textOf(term.math, ""), open, key, term.value));
     } catch (error) {
       inner.append(el("p", { class: "hint" }, error instanceof Error ? error.message : String(error)));
     }
