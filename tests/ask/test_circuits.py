@@ -1,0 +1,244 @@
+"""A circuit is what a model computes with the edges outside of it at their means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import viete as vt
+from viete.ask.circuit_edges import Wiring
+from viete.ask.circuits import Circuits
+from viete.errors import VieteError
+from viete.evaluate.schedule import program
+from viete.notation.printer import show
+
+torch = pytest.importorskip("torch")
+
+OF = "logits_{-1,3}"
+SIZES = {"d": 8, "V": 11, "N": 2, "H": 2, "n_max": 9}
+SMALL = {
+    "attention-only-2": {},
+    "gpt2": {},
+    "pythia": {"ρ": "1/2"},
+    "llama": {"G": 1, "d_f": 6},
+    "gemma2": {"G": 1, "d_f": 6, "d_k": 4, "d_q": 4, "w": 3},
+}
+Tensor = Any
+See = Callable[[str, Mapping[str, Tensor], Tensor], Tensor]  # what a reader sees of the writers
+
+
+def small(name: str) -> Any:
+    """A shipped card with small dimensions, and weights of which none is 0."""
+    card = vt.read(name)
+    own = {d.name for d in card.dims if not (d.value is not None and "/" in show(d.value))}
+    sizes = {k: v for k, v in {**SIZES, **SMALL[name]}.items() if k in own | {"ρ", "rho"}}
+    card = card.bind(**sizes)
+    draw = np.random.default_rng(1)
+    return card.with_weights({
+        n: draw.normal(0, 0.6, s) for n, s in card.parameter_shapes.items()
+    })  # fmt: skip
+
+
+def texts() -> list[np.ndarray]:
+    """Texts of two lengths."""
+    draw = np.random.default_rng(0)
+    return [draw.integers(0, 11, n) for n in (4, 4, 6, 6, 6)]
+
+
+class ByHand:
+    """The models in PyTorch, with an input of its own for each reader."""
+
+    def __init__(self, name: str, model: Any) -> None:
+        self.name, self.card = name, model.card
+        self.weights = {n: torch.tensor(w) for n, w in model.weights.items()}
+
+    def norm(self, x: Tensor, label: str) -> Tensor:
+        w = self.weights
+        if self.name == "attention-only-2":
+            return x
+        scale = w["gamma" + label]
+        eps = float(self.card.sizes["epsilon"])
+        if self.name in ("gpt2", "pythia"):
+            x = x - x.mean(-1, keepdim=True)
+            return x / (x.pow(2).mean(-1, keepdim=True) + eps).sqrt() * scale + w["beta" + label]
+        scale = 1 + scale if self.name == "gemma2" else scale
+        return x / (x.pow(2).mean(-1, keepdim=True) + eps).sqrt() * scale
+
+    def turned(self, x: Tensor) -> Tensor:
+        if self.name in ("attention-only-2", "gpt2"):
+            return x
+        count = x.shape[-1] // 2 if self.name == "pythia" else x.shape[-1]
+        half = count // 2
+        freq = float(self.card.sizes["theta"]) ** (-torch.arange(half).double() * 2 / count)
+        angle = torch.arange(len(x)).double()[:, None] * freq
+        a, b, rest = x[:, :half], x[:, half:count], x[:, count:]
+        cos, sin = angle.cos(), angle.sin()
+        return torch.cat([a * cos - b * sin, b * cos + a * sin, rest], -1)
+
+    def project(self, x: Tensor, label: str, i: int, head: str, at: tuple[int, ...]) -> Tensor:
+        out = x @ self.weights[f"W_{label}^{{{i},{head}}}"][at]
+        bias = self.weights.get(f"b_{label}^{{{i},{head}}}")
+        return out if bias is None else out + bias[at]
+
+    def pattern(self, q: Tensor, k: Tensor, i: int) -> Tensor:
+        s = q @ k.T
+        if self.name != "attention-only-2":
+            s = s / q.shape[-1] ** 0.5
+        place = torch.arange(len(s))
+        hidden = place[None] > place[:, None]
+        if self.name == "gemma2":
+            cap = float(self.card.sizes["c_A"])
+            s = cap * torch.tanh(s / cap)
+            if i % 2 == 1:
+                hidden = hidden | (place[:, None] - place[None] >= SMALL["gemma2"]["w"])
+        return s.masked_fill(hidden, -torch.inf).softmax(-1)
+
+    def mlp(self, x: Tensor, i: int) -> Tensor:
+        w, act = self.weights, torch.nn.functional
+        if self.name in ("llama", "gemma2"):
+            gate = x @ w[f"W_G^{i}"]
+            gate = act.silu(gate) if self.name == "llama" else act.gelu(gate, approximate="tanh")
+            return (gate * (x @ w[f"W_1^{i}"])) @ w[f"W_2^{i}"]
+        approximate = "tanh" if self.name == "gpt2" else "none"
+        inner = act.gelu(x @ w[f"W_1^{i}"] + w[f"b_1^{i}"], approximate=approximate)
+        return inner @ w[f"W_2^{i}"] + w[f"b_2^{i}"]
+
+    def logits(self, ids: np.ndarray, see: See) -> Tensor:
+        w, out = self.weights, dict[str, Tensor]()
+        out["x^0"] = w["W_E"][ids]
+        fixed = torch.zeros_like(out["x^0"])
+        if self.name == "gemma2":
+            out["x^0"] = out["x^0"] * SIZES["d"] ** 0.5
+        if self.name == "gpt2":
+            fixed = fixed + w["W_P"][: len(ids)]
+        grouped = self.name in ("llama", "gemma2")
+        post = self.name == "gemma2"
+        for i in (1, 2):
+            before, fixed_before, heads = dict(out), fixed, dict[str, Tensor]()
+            for h in (1, 2):
+                at = (0, h - 1) if grouped else (h - 1,)
+                own = f"{{{i},1,{h}}}" if grouped else f"{{{i},{h}}}"
+                shared = f"{{{i},1}}" if grouped else own
+                parts = {}
+                for label, name in (("Q", own), ("K", shared), ("V", shared)):
+                    x = self.norm(see(f"{label}^{name}", before, fixed_before), f"_A^{i}")
+                    one = grouped and label != "Q"
+                    head = ("g" if one else "g,r") if grouped else "h"
+                    parts[label] = self.project(x, label, i, head, at[:1] if one else at)
+                q, k = self.turned(parts["Q"]), self.turned(parts["K"])
+                write = f"W_O^{{{i},g,r}}" if grouped else f"W_O^{{{i},h}}"
+                base = "r" if self.name == "attention-only-2" else "o" if post else "a"
+                heads[f"{base}^{own}"] = self.pattern(q, k, i) @ parts["V"] @ w[write][at]
+            if post:
+                zero = torch.zeros_like(fixed)
+                out[f"a^{i}"] = self.norm(see(f"a^{i}", heads, zero), f"_Aout^{i}")
+            else:
+                out |= heads
+            if f"b_O^{i}" in w:
+                fixed = fixed + w[f"b_O^{i}"]
+            if self.name == "attention-only-2":
+                continue
+            parallel = self.name == "pythia"
+            reader = f"f^{i}" if post else f"m^{i}"
+            x = see(reader, before if parallel else out, fixed_before if parallel else fixed)
+            m = self.mlp(self.norm(x, f"_M^{i}"), i)
+            out[f"m^{i}"] = self.norm(m, f"_Mout^{i}") if post else m
+        x = self.norm(see("logits", out, fixed), "")
+        found = x @ (w["W_U"] if "W_U" in w else w["W_E"].T)
+        if post:
+            cap = float(self.card.sizes["c_U"])
+            found = cap * torch.tanh(found / cap)
+        return found
+
+
+def means_by_hand(model: ByHand, given: Sequence[np.ndarray]) -> dict[str, Tensor]:
+    """The mean of each writer at each position, over the texts that have it."""
+    total: dict[str, Tensor] = {}
+    count = torch.zeros(max(map(len, given)), 1).double()
+    for ids in given:
+        found: dict[str, Tensor] = {}
+
+        def see(
+            reader: str, writers: Mapping[str, Tensor], fixed: Tensor, found: Any = found
+        ) -> Tensor:
+            found.update(writers)
+            return sum(writers.values()) + fixed
+
+        model.logits(ids, see)
+        count[: len(ids)] += 1
+        for name, value in found.items():
+            total.setdefault(name, torch.zeros(len(count), value.shape[1]).double())
+            total[name][: len(ids)] += value
+    return {name: value / count for name, value in total.items()}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_circuit_is_the_model_with_the_other_edges_at_their_means(name: str) -> None:
+    model = small(name)
+    given = texts()
+    circuits = Circuits(model.card, model.weights, OF, given)
+    hand = ByHand(name, model)
+    means = means_by_hand(hand, given)
+    draw = np.random.default_rng(2)
+    for share in (1.0, 0.6, 0.2, 0.0):
+        kept = {e for e in circuits.edges if draw.random() < share}
+        names = {(show(e.writer), show(e.reader)) for e in kept}
+        met: set[tuple[str, str]] = set()
+
+        def see(reader: str, writers: Mapping[str, Tensor], fixed: Tensor,
+                names: Any = names, met: Any = met) -> Tensor:  # fmt: skip
+            met |= {(w, reader) for w in writers}
+            seen = [v if (w, reader) in names else means[w][: len(v)] for w, v in writers.items()]
+            return sum(seen) + fixed
+
+        found, weights = circuits.circuit(kept)
+        values = circuits.each(found.card, weights)
+        wanted = [float(hand.logits(ids, see)[-1, 3]) for ids in given]
+        np.testing.assert_allclose(values, wanted, rtol=0, atol=1e-10)
+        assert met == {(show(e.writer), show(e.reader)) for e in circuits.edges}
+        again = vt.read(vt.Card.of(found.card).write())
+        assert again == vt.Card.of(found.card)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_scores_are_autograd_of_split_inputs_and_exact_ones_are_patches(name: str) -> None:
+    model = small(name)
+    given = texts()
+    circuits = Circuits(model.card, model.weights, OF, given)
+    hand = ByHand(name, model)
+    means = means_by_hand(hand, given)
+    scores: dict[tuple[str, str], float] = {}
+    for ids in given:
+        seen: list[tuple[str, Tensor, dict[str, Tensor]]] = []  # keys of a group twice
+
+        def see(reader: str, writers: Mapping[str, Tensor], fixed: Tensor,
+                seen: Any = seen) -> Tensor:  # fmt: skip
+            x = (sum(writers.values()) + fixed).requires_grad_()
+            x.retain_grad()
+            seen.append((reader, x, dict(writers)))
+            return x
+
+        hand.logits(ids, see)[-1, 3].backward()
+        for reader, x, writers in seen:
+            for w, v in writers.items():
+                slope = torch.zeros_like(x) if x.grad is None else x.grad
+                moved = (v - means[w][: len(v)]).detach()
+                key = w, reader
+                scores[key] = scores.get(key, 0.0) + float((moved * slope).sum()) / len(given)
+    for edge, score in circuits.scores.items():
+        wanted = scores[show(edge.writer), show(edge.reader)]
+        assert score == pytest.approx(wanted, abs=1e-10)
+    some = circuits.edges[::9]
+    for edge, lost in circuits.exact(some).items():
+        rest = circuits.measured({*circuits.edges} - {edge})
+        assert lost == pytest.approx(circuits.of_model - rest, abs=1e-10)
+
+
+def test_a_card_without_a_residual_stream_has_no_edges() -> None:
+    card = vt.read("simple-transformer")
+    root = next(e.left for e in card.equations if e.name == "logits")
+    with pytest.raises(VieteError, match="has no residual stream"):
+        Wiring(program(card), [root])

@@ -1,0 +1,55 @@
+"""With all edges, a card in which every reader has a stream of its own computes what it did."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import viete as vt
+from tests.laws import strategies
+from viete.analysis.next_token import scores
+from viete.ask.circuit_card import circuit_card, live_edges, weights_of
+from viete.ask.circuit_edges import Wiring, literal
+from viete.errors import VieteError
+from viete.evaluate.schedule import program
+from viete.notation.tree import refs
+
+SHIPPED = strategies.shipped()
+NO_STREAM = tuple(
+    "simple-transformer dialog-transformer dialog-depth dialog-heads dialog-norm".split()
+)
+
+
+@pytest.mark.parametrize("path", [p for p in SHIPPED if Path(p).stem not in NO_STREAM])
+def test_all_edges_are_the_card(path: str) -> None:
+    holds(strategies.tiny(path))
+
+
+def holds(card: vt.Card) -> None:
+    """The sum of the writers is the stream, and the readers are all that read it."""
+    try:
+        name = scores(card)
+    except VieteError:
+        name = card.equations[-1].name
+    root = next(e.left for e in card.equations if e.name == name)
+    ready = program(card)
+    wiring = Wiring(ready, [root])
+    whole = circuit_card(wiring)
+    weights = card.initial_weights(seed=1)
+    found = vt.Card.of(whole.card)
+    inputs = strategies.random_inputs(card)
+    given = {i.name: inputs[i.name] for i in found.inputs}
+    mine = found.run(weights=weights_of(ready, weights, whole.weights), **given)
+    run = card.run(weights=weights, **inputs)
+    np.testing.assert_allclose(mine[name], run[name], rtol=0, atol=1e-12)
+    assert vt.read(found.write()) == found
+    own = {p.stream for p in wiring.ports}
+    for made in wiring.made.values():
+        read = {literal(x) for x in refs(made.right) if x.symbol.kind == "value"}
+        assert read <= own | wiring.made.keys()
+        assert read & own == {p.stream for p in made.ports}
+    assert {w for p in wiring.ports for w in p.writers} <= wiring.made.keys()
+    assert live_edges(wiring, wiring.edges) == wiring.edges
+    assert live_edges(wiring, ()) == ()
