@@ -43,7 +43,9 @@ def check_room(needed: int, what: str, remedy: str) -> None:
 
 
 def gigabytes(size: int) -> str:
-    """``5.7 GB``."""
+    """``5.7 GB``; ``11 MB`` of what is less than a tenth of one."""
+    if 10**6 <= size < 10**8:
+        return f"{size / 1e6:.0f} MB"
     return f"{size / 1e9:,.1f} GB" if 10**8 <= size < 10**15 else f"{rounded(size)} bytes"
 
 

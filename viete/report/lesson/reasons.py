@@ -59,7 +59,7 @@ class Reasons:
                 table = self.parameter(e, "token")
                 yield (f"The model calculates with vectors, not with words. The table {table} has "
                        "a row of numbers for every token: each token of the text is replaced by "
-                       "its row")  # fmt: skip
+                       f"its row{self.looked_up(e)}")  # fmt: skip
             case role.POSITIONS if table := self.parameter(e, "position"):
                 yield from self.first_rows(e)
                 yield (f"Row 0 of {table} is added at position 0, row 1 at position 1, and so on. "
@@ -228,6 +228,16 @@ class Reasons:
         names = [x for x in walk(e.right) if isinstance(x, Ref)
                  and kind in self.traits.embeddings.get(x.key, ())]  # fmt: skip
         return f"${show(names[0], self.style)}$" if names else ""
+
+    def looked_up(self, e: Equation) -> str:
+        """How the rows of the tokens are written."""
+        for x in walk(e.right):
+            match x:
+                case Pick(Ref() as table, (Ref(),)) if "token" in self.traits.embeddings.get(
+                    table.key, ()
+                ):
+                    return f", and ${show(x, self.style)}$ stands for these rows"
+        return ""
 
     def first_rows(self, e: Equation) -> Iterator[str]:
         """What a slice of the first rows of a table stands for."""

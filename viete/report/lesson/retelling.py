@@ -78,7 +78,8 @@ class Retelling:
             size += " as long as that row" if len(more) > SHORT and not parts else ""
             parts.append(f"{size}{in_block(turn)}")
         for what, parts in told.items():
-            yield f"{capital(what)} was added to its row: {listed(parts)}."
+            verb = "were" if " and " in what else "was"
+            yield f"{capital(what)} {verb} added to its row: {listed(parts)}."
 
     def terms(self, turn: Turn, j: int) -> tuple[np.ndarray, np.ndarray] | None:
         """The row that a sum keeps, and what it adds; None of an equation that does more."""
