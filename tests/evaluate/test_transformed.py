@@ -71,8 +71,8 @@ def test_functions_of_jax() -> None:
 
     program(CARD).memo.clear()
     along = jnp.asarray(DIRECTION, jnp.float32)
-    tangents = [(jax.grad(loss)(weights[NAME]) * along).sum()]
-    tangents += [jax.jvp(loss, (weights[NAME],), (along,))[1]]
+    tangents = [(jax.jit(jax.grad(loss))(weights[NAME]) * along).sum()]
+    tangents += [jax.jit(lambda w: jax.jvp(loss, (w,), (along,))[1])(weights[NAME])]
     assert [float(t) for t in tangents] == pytest.approx([slope()] * 2, rel=2e-2)
     found: list[Callable[[], Any]] = [
         lambda: jax.jit(lambda w: logits(w))(weights),
@@ -82,7 +82,7 @@ def test_functions_of_jax() -> None:
     ]
     for f in found:
         np.testing.assert_allclose(f(), plain, atol=1e-5)
-    each = jax.vmap(lambda t: logits(weights, t))(several)
+    each = jax.jit(jax.vmap(lambda t: logits(weights, t)))(several)
     np.testing.assert_allclose(each, both, atol=1e-5)
     moved = jax.vmap(lambda a: logits(weights, put={"x^1": lambda x: x + a}))
     np.testing.assert_allclose(moved(jnp.zeros(2))[1], plain, atol=1e-5)
