@@ -170,6 +170,9 @@ def test_masks(shape: tuple[int, int], quick: bool) -> None:
     own = np.eye(*scores.shape, k=scores.shape[1] - scores.shape[0], dtype=bool)
     unpadded = np.where(seen.astype(bool) | own, scores, -np.inf)
     check("unpadded", of("unpadded", scores, seen, quick=quick), unpadded)
+    off = scores > 0
+    scores = np.where(off, RNG.choice((1.0, np.nan, np.inf), shape), scores)
+    check("switched", of("switched", scores, 1 - off, quick=quick), np.where(off, 0, scores))
     check("counted", of("counted", seen, quick=quick), np.cumsum(seen) * seen)
 
 

@@ -158,6 +158,7 @@ CASES: dict[str, tuple[str, str]] = {
     "causal": ("square", "exp(causal(S))"),
     "window": ("square", "exp(window(S; 2))"),
     "visible": ("matrix", "exp(visible(A; c))"),
+    "switched": ("vector", "exp(switched(v; c))"),
     "ALiBi": ("square", "ALiBi(S ⊙ S; 1, H)"),
     "RoPE": ("matrix", "RoPE(A ⊙ A)"),
     "RoPE part": ("matrix", "RoPE(A; 1/2, 100)"),

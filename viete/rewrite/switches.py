@@ -1,6 +1,6 @@
 """Switches: equations of which any entry may be put to 0, one of which a run says by an input.
 
-``A^{i,h} = softmax(…)`` becomes ``A^{i,h} = s_A^{i,h} ⊙ softmax(…)``. So one program
+``A^{i,h} = softmax(…)`` becomes ``A^{i,h} = switched(softmax(…); s_A^{i,h})``. So one program
 serves every `viete.rewrite.put` of a 0, forwards and backwards.
 """
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from viete.analysis.shapes import shapes_of
 from viete.graph.card import CardData, Equation, Input, with_right
 from viete.notation.printer import show
-from viete.notation.tree import Apply, Idx, Slot, Symbol, num
+from viete.notation.tree import Idx, Slot, Symbol, num
 
 OPENED = "1 where a value is, and 0 where it is put to 0"
 
@@ -40,8 +40,8 @@ def switched(card: CardData, names: Collection[str]) -> tuple[CardData, tuple[Sw
         taken.add(symbol.key)
         shape = tuple(map(card.size_expr, types[e.name].shape))
         inputs.append(Input(symbol, shape, num(0), num(1), num(1), OPENED))
-        # No `where`: it would open the functions within, lest what it leaves out is infinite.
-        equations[k] = with_right(e, Apply("had", (symbol.member, e.right)))
+        # One function, not `where`, below which definitions would be put in for every gradient.
+        equations[k] = with_right(e, card.library("switched", e.right, symbol.member))
         found.append(Switch(k, symbol))
     return replace(card, inputs=tuple(inputs), equations=tuple(equations)), tuple(found)
 
