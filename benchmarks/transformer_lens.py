@@ -21,6 +21,7 @@ import torch
 import transformers
 
 import viete as vt
+from viete.model import patching as own_patching
 
 V = 61
 SIZES = {"hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 6,
@@ -175,7 +176,77 @@ def compare(ours: Any, theirs: Any, tokens: np.ndarray) -> dict[str, float]:
             theirs(ids, return_type="loss", loss_per_token=True),
         )
         out["stop_at_layer"] = differ(ours(tokens, stop_at_layer=2), theirs(ids, stop_at_layer=2))
+        stream = theirs(ids, stop_at_layer=1)
+        out["start_at_layer"] = differ(ours(stream.numpy(), start_at_layer=1),
+                                       theirs(stream, start_at_layer=1))  # fmt: skip
+        out["loss_fn"] = differ(ours.loss_fn(our_logits, tokens, per_token=True),
+                                theirs.loss_fn(their_logits, ids, per_token=True))  # fmt: skip
+        for mode in "QKV":
+            out[f"all_composition_scores {mode}"] = differ(
+                ours.all_composition_scores(mode), theirs.all_composition_scores(mode)
+            )
+        out |= compare_split(ours, theirs, tokens) | compare_patching(ours, theirs, tokens)
     return out
+
+
+def compare_split(ours: Any, theirs: Any, tokens: np.ndarray) -> dict[str, float]:
+    """Inputs of queries, keys, values and MLPs that are copies: values, and hooks into them."""
+    ids, out = torch.as_tensor(tokens), {}
+    theirs.set_use_split_qkv_input(True)
+    theirs.set_use_hook_mlp_in(True)
+    ours.set_use_split_qkv_input(True)
+    _, a = ours.run_with_cache(tokens)
+    _, b = theirs.run_with_cache(ids)
+    for key in (n for n in b if n.endswith(("_input", "mlp_in"))):
+        out[key] = differ(a[key], b[key])
+        hooks = [(key, lambda value, hook: value * value)]
+        out[f"hook {key}"] = differ(ours.run_with_hooks(tokens, fwd_hooks=hooks),
+                                    theirs.run_with_hooks(ids, fwd_hooks=hooks))  # fmt: skip
+    ours.set_use_split_qkv_input(False)
+    theirs.set_use_split_qkv_input(False)
+    theirs.set_use_hook_mlp_in(False)
+    return out
+
+
+PATCHINGS = (
+    "resid_pre", "attn_out", "attn_head_out_by_pos", "attn_head_pattern_by_pos",
+    "attn_head_pattern_all_pos", "attn_head_all_pos_every", "block_every",
+)  # fmt: skip
+
+
+def compare_patching(ours: Any, theirs: Any, tokens: np.ndarray) -> dict[str, float]:
+    """Activation patching, on texts of four tokens."""
+    patching = import_module("transformer_lens.patching")
+    patching.tqdm = list
+    ids = torch.as_tensor(tokens[:, :4])
+    other = (ids + 1) % V
+    caches = [m.run_with_cache(t)[1] for m, t in ((ours, ids.numpy()), (theirs, ids))]
+    out = {}
+    for name in (f"get_act_patch_{n}" for n in PATCHINGS):
+        a = getattr(own_patching, name)(ours, other.numpy(), caches[0], lambda x: x[0, -1, 3])
+        b = getattr(patching, name)(theirs, other, caches[1], lambda x: x[0, -1, 3])
+        out[name] = differ(a, b)
+    return out
+
+
+def compare_backward(ours: Any, theirs: Any, tokens: np.ndarray) -> dict[str, float]:
+    """Hooks on the way back, with both on PyTorch: the gradient at every value.
+
+    TransformerLens applies ln1 thrice, for queries, keys and values: its three gradients add up.
+    """
+    ids, found = torch.as_tensor(tokens), []
+    for model in (ours, theirs):
+        gradients: dict[str, Any] = {}
+
+        def keep(gradient: Any, hook: Any, into: dict[str, Any] = gradients) -> None:
+            into[hook.name] = into.get(hook.name, 0) + gradient
+
+        model.reset_hooks()
+        model.add_hook(lambda name: "_in" not in name, keep, "bwd")
+        model(ids)[:, -1, 3].sum().backward()
+        model.reset_hooks()
+        found.append(gradients)
+    return {f"gradient {n}": differ(found[0][n], g) for n, g in found[1].items()}
 
 
 def compare_stacks(ours: Any, theirs: Any, tokens: np.ndarray) -> dict[str, float]:
@@ -205,6 +276,22 @@ def compare_stacks(ours: Any, theirs: Any, tokens: np.ndarray) -> dict[str, floa
             y, theirs_too = b.stack_head_results(return_labels=True, **options)
             assert labels == theirs_too
             out[f"stack_head_results {options}"] = differ(x, y)
+        onto = np.random.default_rng(2).standard_normal((theirs.cfg.d_model, 2))
+        for options in (
+            {}, {"expand_neurons": False, "layer": 2}, {"apply_ln": True, "pos_slice": -1},
+            {"project_output_onto": onto[:, 0], "apply_ln": True},
+        ):  # fmt: skip
+            as_torch = {k: torch.as_tensor(v) if k.startswith("proj") else v
+                        for k, v in options.items()}  # fmt: skip
+            x, labels = a.get_full_resid_decomposition(return_labels=True, **options)
+            y, theirs_too = b.get_full_resid_decomposition(return_labels=True, **as_torch)
+            assert labels == theirs_too
+            out[f"get_full_resid_decomposition {list(options)}"] = differ(x, y)
+        for options in ({"incl_remainder": True}, {"neuron_slice": (2, 5), "apply_ln": True}):
+            x, labels = a.stack_neuron_results(2, return_labels=True, **options)
+            y, theirs_too = b.stack_neuron_results(2, return_labels=True, **options)
+            assert labels == theirs_too
+            out[f"stack_neuron_results {options}"] = differ(x, y)
         x, y = a.decompose_resid(), b.decompose_resid()
         answers = np.roll(tokens, 1, axis=1)
         out["logit_attrs"] = differ(a.logit_attrs(x, answers),
@@ -228,6 +315,8 @@ def opened(net: Any, folder: str, **options: Any) -> Any:
 # What TransformerLens has otherwise, and why that is not ours.
 KNOWN = {
     "W_E": "theirs has the embedding's factor, the root of d, in it; ours is the file's",
+    "get_full_resid_decomposition": "theirs leave out the norms behind attention and MLP",
+    "stack_neuron_results": "theirs leave out the norm behind the MLP, and do not add up to it",
     "stack_head_results": "theirs leave out the norm behind attention, and do not add up to it",
 }
 
@@ -248,6 +337,9 @@ def check() -> bool:
             # A soft cap sees what centring the unembedding takes away, so that ours leaves it.
             processed = lens(net, family, True, capped=title == "Gemma 2")
             found |= {f"folded: {k}": v for k, v in compare(folded, processed, tokens).items()}
+            found |= compare_backward(
+                opened(net, folder, framework="torch"), lens(net, family, False), tokens
+            )
             found |= {f"folded: {k}": v
                       for k, v in compare_stacks(folded, processed, tokens).items()}  # fmt: skip
         known = {k: w for k in found for w in KNOWN
@@ -255,7 +347,9 @@ def check() -> bool:
         for k, why in known.items():
             print(f"    {k}: {found.pop(k):.1e}: {KNOWN[why]}")
         worst = max(found, key=lambda k: found[k])
-        wrong = {k: v for k, v in found.items() if not v < (1e-5 if "folded" in k else 1e-9)}
+        # Their patchings are float32.
+        wrong = {k: v for k, v in found.items()
+                 if not v < (1e-5 if "folded" in k or "act_patch" in k else 1e-9)}  # fmt: skip
         good &= not wrong
         print(f"{title:20} {len(found):4} compared, worst {found[worst]:.1e} ({worst})", flush=True)
         for name, value in wrong.items():

@@ -135,10 +135,10 @@ def test_added_hooks_stay_until_they_are_reset() -> None:
         assert same is model
         twice = model(tokens())
     assert error(model(tokens()), twice) > 1e-3
-    model.hook_points["blocks.0.mlp.hook_post"].ctx["seen"] = 1
+    model.hook_dict["blocks.0.mlp.hook_post"].ctx["seen"] = 1
     model.reset_hooks()
     assert error(model(tokens()), logits) == 0
-    assert model.hook_points["blocks.0.mlp.hook_post"].ctx == {}
+    assert model.hook_dict["blocks.0.mlp.hook_post"].ctx == {}
 
 
 @pytest.mark.parametrize("where", ["blocks.0.mlp.hook_post", "blocks.1.attn.hook_attn_scores"])
@@ -187,7 +187,7 @@ def test_hooks_by_the_cards_own_names() -> None:
     with model.hooks([("x^3", lambda v, hook: 1 / 0)]):  # it comes after what is asked for
         model(t, stop_at_layer=1)
     with pytest.raises(VieteError, match=r"x\^1 is in no block"):
-        model.hook_points["x^1"].layer()
+        model.hook_dict["x^1"].layer()
 
 
 def test_hooks_are_called_whatever_is_asked_for() -> None:
@@ -230,7 +230,7 @@ def test_a_context_of_its_own() -> None:
     model.run_with_hooks(tokens(), fwd_hooks=[(key, store)])
     model.run_with_hooks(tokens(), fwd_hooks=[(key, use)])
     with pytest.raises(VieteError, match="hook_embed is in no block"):
-        model.hook_points["hook_embed"].layer()
+        model.hook_dict["hook_embed"].layer()
     model.reset_hooks()
 
 

@@ -139,7 +139,7 @@ def intervention(
     def apply(value: Value, batch: int | None) -> Value:
         xp, order = array_namespace(value.array), layout(value)
         array = order.outward(xp, value.array, value.axes, 1 if batch is None else batch)
-        mine = xp.asarray(array, copy=True)
+        mine = array.clone() if hasattr(array, "clone") else xp.asarray(array, copy=True)
         shape = tuple(mine.shape)
         made = by(mine)
         what = f"what takes the place of {name}"

@@ -270,7 +270,7 @@ class Run(Mapping[str, Array]):
             if lacking is None:
                 steps.append(step)
                 made.add(step.makes)
-            else:
+            elif step.makes not in made:
                 missing[step.makes] = missing.get(lacking) or self.lacking(lacking)
         return steps, missing
 

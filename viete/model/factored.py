@@ -195,6 +195,16 @@ class FactoredMatrix:
             raise VieteError(f"{what} square products alone, and this is {self.ldim} × {self.rdim}")
 
 
+def composition_scores(left: FactoredMatrix, right: FactoredMatrix) -> Array:
+    """``|L R| / (|L| |R|)``, Frobenius norms, of every one of two families: (…, …)."""
+    xp, lead = left.xp, left.ndim - 2
+    ends, starts = left.collapse_l(), right.collapse_r()  # with the norms of L, R and, times, L R
+    for _ in range(right.ndim - 2):
+        ends = ends[..., None, :, :]
+    norms = [xp.sqrt(xp.sum(xp.square(x), axis=(-2, -1))) for x in (ends, starts, ends @ starts)]
+    return norms[2] / norms[0] / norms[1][(None,) * lead]
+
+
 def transposed(a: Array) -> Array:
     """Rows as columns."""
     return a.swapaxes(-2, -1)
@@ -207,4 +217,4 @@ def as_slice(index: Any) -> Any:
     return index
 
 
-__all__ = ["FactoredMatrix"]
+__all__ = ["FactoredMatrix", "composition_scores"]

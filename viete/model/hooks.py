@@ -6,37 +6,39 @@ A hook replaces a value as soon as it is computed, and what is computed from it 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import Any
 
+import numpy as np
 from array_api_compat import array_namespace
 
-from viete.analysis.next_token import scores, text_of
 from viete.analysis.value_names import heads_counted
 from viete.errors import VieteError
 from viete.evaluate.execution import execute
-from viete.evaluate.inputs import check_weights
-from viete.evaluate.interventions import Intervention, composed, intervention, member_of
-from viete.evaluate.labelled import Array, device_of
+from viete.evaluate.inputs import Feeding, check_weights
+from viete.evaluate.interventions import (
+    Intervention,
+    as_library,
+    composed,
+    intervention,
+    member_of,
+)
+from viete.evaluate.labelled import Array
 from viete.evaluate.run import Run
 from viete.evaluate.schedule import Member, program
-from viete.graph.card import CardData, Input
-from viete.graph.dependence import forward_slice
+from viete.graph.card import CardData
 from viete.meanings.run import run
-from viete.model.cache import ActivationCache
+from viete.model.cache import ActivationCache, RunValues
+from viete.model.calls import RETURNS, NamedCalls, array_like
+from viete.model.gradient_hooks import GradientHook
 from viete.model.named_values import NamedValues, named_values
-from viete.model.names import Key
-from viete.model.weights import NamedWeights
-from viete.notation.printer import show
-from viete.notation.tree import Idx, Ref
+from viete.model.names import SPLIT, Key
 
 Hook = Callable[[Array, "HookPoint"], Array | None]
 Filter = Key | Callable[[str], bool] | Sequence[Key | Callable[[str], bool]]
-RETURNS = ("logits", "loss", "both", None)
-# Per position, the negative log-probability of the token that comes next.
-LOSSES = "table_{{j<{n}-1}}(-logsoftmax({z})_{{j, {t}_{{j+1}}}})"
+Hooks = Sequence[tuple[Filter, Hook]]
 
 
 @dataclass
@@ -45,6 +47,7 @@ class HookPoint:
 
     name: str
     ctx: dict[str, Any] = field(default_factory=dict)
+    add: Callable[..., None] | None = field(default=None, repr=False, compare=False)
 
     def layer(self) -> int:
         """The block. Raises VieteError for a value outside blocks, and for a name of the card's."""
@@ -53,8 +56,25 @@ class HookPoint:
             raise VieteError(f"{self.name} is in no block that TransformerLens would number")
         return int(parts[1])
 
+    def add_hook(self, hook: Hook, dir: str = "fwd") -> None:
+        """As `Hooked.add_hook`, here."""
+        assert self.add is not None
+        self.add(self.name, hook, dir)
 
-class Hooked(NamedWeights):
+
+@dataclass(frozen=True)
+class Asked:
+    """What a call asks for: the values to keep (None: all), what it returns, blocks, a first id."""
+
+    keep: Filter | None = None
+    return_type: str | None = "logits"
+    per_token: bool = False
+    start: int | None = None
+    stop: int | None = None
+    prepend_bos: bool | None = None
+
+
+class Hooked(NamedCalls):
     """What a card with weights can do by the names of TransformerLens.
 
     Tokens are ids (n) or (batch, n), or text. What TransformerLens names or returns, `__call__` and
@@ -63,14 +83,10 @@ class Hooked(NamedWeights):
     is.
     """
 
-    def ids(self, given: Any) -> Any:
-        """Text as ids; for the class that is made of this."""
-        return given
-
     @cached_property
-    def hook_points(self) -> dict[str, HookPoint]:
+    def hook_dict(self) -> dict[str, HookPoint]:
         """By name, where functions hook in."""
-        return {name: HookPoint(name) for name in self.names}
+        return {name: HookPoint(name, add=self.add_hook) for name in self.names}
 
     @cached_property
     def hooked(self) -> list[tuple[str, Hook]]:
@@ -80,6 +96,21 @@ class Hooked(NamedWeights):
     def meaning(self, name: Key) -> str:
         """What a name stands for: ``blocks.3.hook_resid_mid = y⁴, where yⁱ = xⁱ⁻¹ + aⁱ``."""
         return self.names.meaning(name)
+
+    def set_use_split_qkv_input(self, use: bool) -> None:
+        """Whether what queries, keys and values each read of the stream is among the names.
+
+        ``hook_q_input``, ``hook_k_input`` and ``hook_v_input``, (batch, pos, head, d_model), can be
+        hooked into by name in any case.
+        """
+        self.names.split_inputs = use
+        self.__dict__.pop("hook_dict", None)
+
+    def set_use_attn_result(self, use: bool) -> None:
+        """Nothing: ``hook_result`` is there in any case, as TransformerLens has it on request."""
+
+    def set_use_hook_mlp_in(self, use: bool) -> None:
+        """Nothing: ``hook_mlp_in`` is there in any case, as TransformerLens has it on request."""
 
     # -- running -----------------------------------------------------------------------------------
 
@@ -110,6 +141,7 @@ class Hooked(NamedWeights):
 
     def __call__(
         self, tokens: Any, return_type: str | None = "logits", loss_per_token: bool = False,
+        prepend_bos: bool | None = None, start_at_layer: int | None = None,
         stop_at_layer: int | None = None, **inputs: Any,
     ) -> Any:  # fmt: skip
         """Logits (batch, n, V), the mean loss of the next token, 'both', or None.
@@ -117,58 +149,98 @@ class Hooked(NamedWeights):
         Of a card without scores of the next token, such as a classifier, 'logits' are its value of
         that name, or else the last that the first input alone gives, with a batch axis in front.
         With ``loss_per_token`` the loss is (batch, n - 1). With ``stop_at_layer`` l only the blocks
-        before block l are run, and what comes back is the stream that it would read.
+        before block l are run, and what comes back is the stream that it would read. With
+        ``start_at_layer`` l what is given is the stream that block l reads, (batch, n, d_model),
+        and nothing before it is run; the loss then needs the ids, as the input of their name.
         """
-        return self.forward(tokens, [], return_type, loss_per_token, stop_at_layer, inputs)[0]
+        asked = Asked([], return_type, loss_per_token, start_at_layer, stop_at_layer, prepend_bos)
+        return self.forward(tokens, asked, inputs)[0]
 
     def run_with_cache(
         self, tokens: Any, names_filter: Filter | None = None, return_type: str | None = "logits",
         stop_at_layer: int | None = None, loss_per_token: bool = False,
-        remove_batch_dim: bool = False, **inputs: Any,
+        remove_batch_dim: bool = False, prepend_bos: bool | None = None,
+        start_at_layer: int | None = None, incl_bwd: bool = False, **inputs: Any,
     ) -> tuple[Any, ActivationCache]:  # fmt: skip
         """What a call returns, and the values of the run by name.
 
         ``names_filter`` is a name, a list of names or a test of a name; formulas of the notation
         are names too. What it leaves out is not kept, nor computed if nothing needs it; without it
-        every value is kept, and parts of equations are computed when they are asked for.
+        every value is kept, and parts of equations are computed when they are asked for. With
+        ``incl_bwd`` what is returned must be a single number, such as the loss, and the cache has
+        its gradient with respect to every value that is kept, as the value's name with _grad.
         """
-        out, run, named, names = self.forward(
-            tokens, names_filter, return_type, loss_per_token, stop_at_layer, inputs
-        )
-        cache = ActivationCache(self, named, run, names, run.batch or 1)
+        asked = Asked(names_filter, return_type, loss_per_token, start_at_layer, stop_at_layer,
+                      prepend_bos)  # fmt: skip
+        if not incl_bwd:
+            out, run, named, names = self.forward(tokens, asked, inputs)
+            values = RunValues(named, run, names)
+        else:
+            gradients, _, back = self.get_caching_hooks(names_filter, True)
+            with self.hooks((), back):
+                out, run, named, names = self.forward(tokens, asked, inputs)
+            if getattr(out, "ndim", 1) or not hasattr(out, "backward"):
+                raise VieteError("incl_bwd needs what is returned to be one number: the loss")
+            out.backward()
+            values = RunValues(named, run, names)
+            values.update(gradients)
+        cache = ActivationCache(values, self)
         return out, cache.remove_batch_dim() if remove_batch_dim else cache
 
+    def get_caching_hooks(
+        self, names_filter: Filter | None = None, incl_bwd: bool = False,
+        cache: dict[str, Array] | None = None,
+    ) -> tuple[dict[str, Array], list[tuple[Filter, Hook]], list[tuple[Filter, Hook]]]:  # fmt: skip
+        """A dict, and the hooks there and back that put into it the values that they see.
+
+        Gradients get the name of the value with _grad; without ``incl_bwd`` no hook is there for
+        them.
+        """
+        found: dict[str, Array] = {} if cache is None else cache
+
+        def keep(value: Array, hook: HookPoint, ends: str) -> None:
+            found[hook.name + ends] = value
+
+        where = list(self.names) if names_filter is None else names_filter
+        back: list[tuple[Filter, Hook]] = [(where, partial(keep, ends="_grad"))]
+        return found, [(where, partial(keep, ends=""))], back if incl_bwd else []
+
     def run_with_hooks(
-        self, tokens: Any, fwd_hooks: Sequence[tuple[Filter, Hook]] = (),
+        self, tokens: Any, fwd_hooks: Hooks = (), bwd_hooks: Hooks = (),
         return_type: str | None = "logits", **options: Any,
     ) -> Any:  # fmt: skip
         """A call in which functions hook in: ``fn(value, hook)``, with (name or filter, fn) given.
 
         What a function returns takes the place of the value, and must have its shape; if it returns
-        None the value is as the function leaves it.
+        None the value is as the function leaves it. ``bwd_hooks`` are given the gradients with
+        respect to values, when derivatives of what is returned are taken with PyTorch.
         """
-        with self.hooks(fwd_hooks):
+        with self.hooks(fwd_hooks, bwd_hooks):
             return self(tokens, return_type=return_type, **options)
 
     @contextmanager
-    def hooks(self, fwd_hooks: Sequence[tuple[Filter, Hook]] = ()) -> Iterator[Hooked]:
+    def hooks(self, fwd_hooks: Hooks = (), bwd_hooks: Hooks = ()) -> Iterator[Hooked]:
         """Every run inside has these hooks besides."""
         before = list(self.hooked)
         try:
-            for where, fn in fwd_hooks:
-                self.add_hook(where, fn)
+            for dir, hooks in (("fwd", fwd_hooks), ("bwd", bwd_hooks)):
+                for where, fn in hooks:
+                    self.add_hook(where, fn, dir)
             yield self
         finally:
             self.hooked[:] = before
 
-    def add_hook(self, where: Filter, fn: Hook) -> None:
+    def add_hook(self, where: Filter, fn: Hook, dir: str = "fwd") -> None:
         """Let a function hook into every run from now on.
 
         ``where`` names values as TransformerLens does, or as the card does: ``x^1``, ``A^{1,h}``.
-        Raises VieteError for what is neither.
+        With ``dir`` "bwd" the function is given the gradient with respect to the value, when
+        derivatives are taken with PyTorch. Raises VieteError for what is neither.
         """
         if not callable(fn):
             raise VieteError(f"a hook is a function of a value and a hook point, not {fn!r:.40}")
+        if dir not in ("fwd", "bwd"):
+            raise VieteError(f"dir is 'fwd' or 'bwd', not {dir!r:.40}")
         found = self.chosen(where)
         ready = program(self.card)
         own = {m: name for name, m in ready.names.items()}
@@ -176,13 +248,13 @@ class Hooked(NamedWeights):
             if name not in self.names:
                 member = member_of(ready, name)
                 found[k] = name if heads_counted(self.card, name) else own[member]
-                self.hook_points.setdefault(found[k], HookPoint(found[k]))
-        self.hooked.extend((name, fn) for name in found)
+            self.hook_dict.setdefault(found[k], HookPoint(found[k], add=self.add_hook))
+        self.hooked.extend((name, fn if dir == "fwd" else GradientHook(fn)) for name in found)
 
     def reset_hooks(self) -> None:
         """No function hooks in any more."""
         self.hooked.clear()
-        for point in self.hook_points.values():
+        for point in self.hook_dict.values():
             point.ctx.clear()
 
     # -- how ---------------------------------------------------------------------------------------
@@ -206,23 +278,35 @@ class Hooked(NamedWeights):
         return list(dict.fromkeys(out))
 
     def forward(
-        self, tokens: Any, keep: Filter | None, return_type: str | None, per_token: bool,
-        stop: int | None, inputs: Mapping[str, Any],
-    ) -> tuple[Any, Run, NamedValues, list[str]]:  # fmt: skip
+        self, tokens: Any, asked: Asked, inputs: Mapping[str, Any]
+    ) -> tuple[Any, Run, NamedValues, list[str]]:
         """A run, what it returns, and the names that are kept of it."""
+        keep, return_type = asked.keep, asked.return_type
         if return_type not in RETURNS:
             raise VieteError(f"return_type is one of {RETURNS}, not {return_type!r:.40}")
         if return_type in ("loss", "both"):
             self.check_next_token()
         names = list(self.names) if keep is None else self.chosen(keep)
-        end = None if stop is None else self.stream(stop)
-        if end is not None:
-            names = [n for n in names if not self.comes_after(n, end)]
-        hooks = [(n, fn) for n, fn in self.hooked if end is None or not self.comes_after(n, end)]
-        everything = keep is None and end is None
-        apart = not everything or hooks  # otherwise parts of equations can wait
+        first = None if asked.start is None else self.stream(asked.start, "start_at_layer")
+        end = None if asked.stop is None else self.stream(asked.stop, "stop_at_layer")
+
+        def inside(name: str) -> bool:
+            late = end is not None and self.comes_after(name, end)
+            return not late and (first is None or not self.comes_before(name, first))
+
+        names, hooks = [n for n in names if inside(n)], [h for h in self.hooked if inside(h[0])]
+        everything = keep is None and end is None and first is None
+        apart = (
+            not everything or hooks or self.names.split_inputs
+        )  # otherwise parts of equations can wait
         wanted = {self.names.split(n)[0] for n in names if n in self.names} if apart else set()
-        named = named_values(self.names, wanted | {n for n in map(self.general, hooks) if n})
+        hooked = {n for n in map(self.general, hooks) if n}
+        if (norms := {n for n in hooked if ".ln1." in n}) and (wanted | hooked) & {*SPLIT}:
+            raise VieteError(
+                f"queries, keys and values that have inputs of their own have norms of their own, "
+                f"and none reads {min(norms)}; hook into one or the other"
+            )
+        named = named_values(self.names, wanted | hooked)
         needed = [named.value(n) for n in names]
         # A hook is called in any case, but for one of the card's names beyond the end.
         needed += [named.value(n) for n, _ in hooks if end is None or n in self.names]
@@ -231,37 +315,43 @@ class Hooked(NamedWeights):
         elif return_type is not None:
             needed.append(self.output)
         needed = list(dict.fromkeys(needed))  # so that a run with other hooks there is this again
-        given = self.inputs_of(tokens, inputs)
         check_weights(program(self.card), self.weights)
         put = self.interventions(named, hooks)
-        run = execute(program(named.model), given, self.weights,
-                      None if everything else needed, put=put)  # fmt: skip
+        if first is not None:
+            run = self.started(tokens, named, first, needed, put, inputs)
+        else:
+            given = self.inputs_of(tokens, inputs, asked.prepend_bos)
+            back = any(isinstance(fn, GradientHook) for _, fn in hooks)
+            run = execute(program(named.model), given, self.weights,
+                          None if everything else needed, put=put, again=not back)  # fmt: skip
         if end is not None:
             out = named.read(run, end, run.batch or 1)
         else:
-            out = self.outcome(run, return_type, per_token)
+            out = self.outcome(run, return_type, asked.per_token)
         return out, run, named, names
 
-    def check_next_token(self) -> None:
-        """Refuse the loss of a next token that has no scores."""
-        try:
-            scores(self.card)
-        except VieteError as error:
-            why = error.message.partition(";")[0]
-            raise VieteError(
-                f"{why}, which the loss of the next token is of; ask for a loss of the card by its "
-                f"name, model.run(…)['L']"
-            ) from None
-
-    def stream(self, stop: int) -> str:
-        """The name of the stream at the beginning of a block, or after the last."""
-        layers = self.names.layers
-        at = stop + layers if stop < 0 else stop
-        if not 0 <= at <= layers:
-            raise VieteError(f"stop_at_layer is a block, 0 to {layers}, not {stop}")
-        if at == layers:
-            return f"blocks.{layers - 1}.hook_resid_post"
-        return f"blocks.{at}.hook_resid_pre"
+    def started(
+        self, stream: Array, named: NamedValues, first: str, needed: list[str],
+        put: dict[Member, Intervention], inputs: Mapping[str, Any],
+    ) -> Run:  # fmt: skip
+        """A run from the stream that a block reads on."""
+        if getattr(stream, "ndim", 0) != 3:
+            raise VieteError("a block is started with the stream that it reads, (batch, n, d)")
+        text, ready = self.text, program(named.model)
+        ids = np.zeros(tuple(stream.shape[:2]), int)  # for the number of positions alone
+        given = {text.name: array_like(next(iter(self.weights.values())), ids), **inputs}
+        fed = Feeding(ready, given, self.weights)
+        ready, member = ready.at(fed.sizes), named.member(first)
+        array = as_library(stream, fed.like, "the stream")
+        shape = (*ids.shape, self.cfg.d_model)
+        value = named.layout(first).inward(array_namespace(array), array, shape, "the stream")
+        value = put[member](value, stream.shape[0]) if member in put else value
+        store = {**fed.store, member: value}
+        if text.name not in inputs:
+            del store[text.name, ()]  # what needs ids after all is refused
+        run = Run(ready, store, fed.like, fed.sizes, True, put)
+        run.compute(needed)
+        return run
 
     def comes_after(self, name: str, end: str) -> bool:
         """Whether a name is of a block at or beyond the end, or of what follows the blocks."""
@@ -271,86 +361,32 @@ class Hooked(NamedWeights):
         general, layer = self.names.split(name)
         return layer >= last if layer is not None else not self.names.comes_first(general)
 
-    @cached_property
-    def text(self) -> Input:
-        """The input that a run is given first: the text that is continued, else the first one."""
-        with suppress(VieteError):
-            return text_of(self.card)
-        if not self.card.inputs:
-            raise VieteError(f"{self.card.title} takes no input")
-        return self.card.inputs[0]
-
-    @cached_property
-    def output(self) -> str:
-        """The name of what a call returns."""
-        with suppress(VieteError):
-            return scores(self.card)
-        return show(output_of(self.card, self.text))
-
-    def inputs_of(self, tokens: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """Inputs by name, with a batch axis."""
-        ids = self.ids(tokens)
-        if not hasattr(ids, "ndim"):
-            ids = array_like(next(iter(self.weights.values())), ids)
-        if ids.ndim == len(self.card.heads_of(self.text.symbol)) + len(self.text.shape):
-            ids = ids[None]
-        return {self.text.name: ids, **inputs}
+    def comes_before(self, name: str, first: str) -> bool:
+        """Whether a name is of a block before the first, or of what comes before the blocks."""
+        if name not in self.names:
+            return False
+        start = int(first.split(".")[1]) + first.endswith("post")
+        general, layer = self.names.split(name)
+        return layer < start if layer is not None else self.names.comes_first(general)
 
     def interventions(
         self, named: NamedValues, hooks: Sequence[tuple[str, Hook]]
     ) -> dict[Member, Intervention]:
         """What hooks do to the values of a run."""
         by_member: dict[Member, list[Intervention]] = {}
-        for name, fn in hooks:
+        for name, fn in sorted(hooks, key=lambda hook: isinstance(hook[1], GradientHook)):
             by_member.setdefault(named.member(name), []).append(self.intervention(named, name, fn))
         return {member: composed(each) for member, each in by_member.items()}
 
     def intervention(self, named: NamedValues, name: str, fn: Hook) -> Intervention:
         """What a hook makes of a value, in the layout of the field."""
-        order, point = named.layout(name), self.hook_points[name]
+        order, point = named.layout(name), self.hook_dict[name]
         return intervention(lambda array: fn(array, point), lambda value: order, name)
-
-    def outcome(self, run: Run, return_type: str | None, per_token: bool) -> Any:
-        """Logits, loss or both."""
-        if return_type is None:
-            return None
-        if return_type == "logits":
-            return run[self.output]
-        name, text = scores(self.card), text_of(self.card)
-        n = show(text.shape[0])
-        if run.sizes[n] < 2:
-            raise VieteError("the loss of the next token needs a text of at least 2 tokens")
-        loss = run[LOSSES.format(n=n, z=name, t=text.name)]
-        loss = loss if per_token else array_namespace(loss).mean(loss)
-        return loss if return_type == "loss" else (run[name], loss)
-
-
-def output_of(card: CardData, text: Input) -> Ref:
-    """The value called ``logits``, else the last that needs no input but this one."""
-    given = {i.name for i in card.inputs if i.default is None} - {text.name}
-    lacking = forward_slice(card, given)
-    found = [e for e in card.equations if e.name not in lacking] or list(card.equations)
-    last = next((e for e in found if e.name == "logits"), found[-1])
-    if last.loop is None:
-        return last.left
-    at = (last.loop.upper if i == Idx(last.loop.index) else i for i in last.left.index)
-    return replace(last.left, index=tuple(at))
 
 
 def is_key(where: Any) -> bool:
     """Whether this is one name, ``("q", 5)``, and not several."""
     return isinstance(where, tuple) and len(where) > 1 and isinstance(where[1], int | None)
-
-
-def array_like(like: Array, ids: Any) -> Array:
-    """Token ids in the library, and on the device, of another array; exact numbers have none."""
-    import numpy as np
-
-    array = np.asarray(ids)
-    if not hasattr(like, "dtype"):
-        return array
-    xp = array_namespace(like)
-    return array if xp.__name__.endswith("numpy") else xp.asarray(array, device=device_of(like))
 
 
 __all__ = ["Filter", "Hook", "HookPoint", "Hooked"]

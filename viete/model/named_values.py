@@ -110,13 +110,17 @@ def named_values(names: Names, wanted: Iterable[str]) -> NamedValues:
 
 
 def lifted_values(names: Names, wanted: frozenset[str]) -> NamedValues:
-    """As `named_values`; what comes later in a run is lifted first, since it may contain others."""
+    """As `named_values`; what comes later in a run is lifted first, since it may contain others.
+
+    Before all come copies of values, while what reads them is as the card has it.
+    """
     model = names.model
     origin: dict[str, Ref] = {}
     formulas: dict[str, Expr] = {}
     for name in wanted:
         names.get(name)  # an error speaks of the card as it is
-    for name in reversed([n for n in names.entries if n in wanted]):
+    later_first = reversed([n for n in names.entries if n in wanted])
+    for name in sorted(later_first, key=lambda n: not names.get(n).copied):
         now = Names(model, origin, names.heads)
         found = now.get(name)
         if found.ref is not None:
@@ -124,7 +128,7 @@ def lifted_values(names: Names, wanted: frozenset[str]) -> NamedValues:
             continue
         assert found.place is not None
         home = model.equations[found.place.equation]
-        letters = found.formula.free
+        letters = found.letters
         slots = [] if home.loop is None else [home.loop.index]
         order = [*names.heads, *names.shared, *(i.name for i in model.indices)]
         slots += [s for s in dict.fromkeys(order) if s in letters and s not in slots]

@@ -23,15 +23,18 @@ from viete.library.functions import resolved
 from viete.model.table import BLOCK, LAST, Entry, NameRow, conventions
 from viete.notation.parser import parse
 from viete.notation.printer import show, show_equation, show_symbol
-from viete.notation.tree import Expr, Idx, Ref, Slot, Symbol, num, transform, walk
+from viete.notation.tree import Expr, Idx, Ref, Slot, Symbol, num, replaced, transform, walk
 from viete.rewrite.lifting import Place, find
 from viete.rewrite.simplify import simplified
 
 _BLOCK = re.compile(r"blocks\.(\d+)\.")
 
+# What queries, keys and values each read of the stream: copies, which then have their own norm.
+SPLIT = tuple(f"blocks.{{l}}.hook_{x}_input" for x in "qkv")
 Key = str | tuple[str | int | None, ...]
 ALIASES = {"attn": "pattern", "attn_logits": "attn_scores", "key": "k", "query": "q", "value": "v",
            "mlp_pre": "pre", "mlp_post": "post"}  # fmt: skip
+OF_BLOCKS = {"in": "resid_pre", "out": "resid_post"}  # with a block
 PARTS = {"a": "attn", "m": "mlp", "attention": "attn", "b": "", "block": "", "blocks": ""}
 _SHORT = re.compile(r"([a-z_]+?)_?(\d+)([a-z]\w*)?$")
 
@@ -51,6 +54,20 @@ class Found:
     place: Place | None = None
     back: Expr | None = None
 
+    @property
+    def copied(self) -> bool:
+        """Whether it is a copy of a value, for one equation of those that read it."""
+        return self.place is not None and isinstance(self.formula, Ref)
+
+    @property
+    def letters(self) -> frozenset[str]:
+        """The letters that the value has; a copy for every head those of what it is read in."""
+        own = frozenset(self.formula.free)
+        if not self.copied or not {"head", "kv_head"} & set(self.row.axes):
+            return own
+        assert self.place is not None
+        return own | self.place.whole.free
+
 
 class Names(Displayed):
     """The names that hold in a card.
@@ -69,6 +86,7 @@ class Names(Displayed):
         self.heads = heads or self.letters("A^i")
         self.shared = self.letters("K^i")  # the letters of a key/value head
         self.known: dict[str, Found | None] = {}
+        self.split_inputs = False
 
     def letters(self, key: str) -> tuple[str, ...]:
         """The letters of a value other than that of its block."""
@@ -115,8 +133,12 @@ class Names(Displayed):
     # -- which names there are ---------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[str]:
-        """Every name that the card has a value for, in the order of a run."""
-        there = [name for name in self.entries if self.found(name) is not None]
+        """Every name that the card has a value for, in the order of a run.
+
+        Those of inputs that are split up are among them only if that was asked for.
+        """
+        there = [name for name in self.entries if self.found(name) is not None
+                 and (self.split_inputs or name not in SPLIT)]  # fmt: skip
         blocks = [name for name in there if "{l}" in name]
         yield from (n for n in there if "{l}" not in n and self.comes_first(n))
         for layer in range(self.layers):
@@ -212,7 +234,8 @@ class Names(Displayed):
             return None
         if isinstance(named, Ref) and named.symbol.kind == "value":
             return Found(row, named, named) if self.read(named) else None
-        place = find(self.model, pattern, self.equations(row.found[1], self.in_block(pattern)))
+        numbers = self.equations(row.found[1], self.in_block(pattern))
+        place = find(self.model, pattern, numbers, through=row.split)
         if place is None:
             return None
         sides = (e and self.own(e, True) for e in (row.value, row.back))
@@ -221,7 +244,10 @@ class Names(Displayed):
         if value is None and place.whole == equation.right:
             return Found(row, equation.left, equation.left)
         if isinstance(value, Ref) and value.symbol.kind == "value":
-            return Found(row, value, value)
+            if not self.shares(value, place):
+                return Found(row, value, value)
+            if value in walk(replaced(place.right, {place.whole: num(0)})):
+                return None  # a copy would be of a part of what this equation reads
         return Found(row, place.whole if value is None else value, None, place, back)
 
     def weight(self, row: NameRow) -> Expr | None:
@@ -266,6 +292,11 @@ class Names(Displayed):
         """The value that an equation is of, or was before it was lifted out."""
         left = self.model.equations[k].left
         return self.origin.get(left.key, left)
+
+    def shares(self, ref: Ref, place: Place) -> bool:
+        """Whether an equation other than this one reads a value, so that this one needs a copy."""
+        others = (e for k, e in enumerate(self.model.equations) if k != place.equation)
+        return any(ref.key in e.reads for e in others)
 
     def read(self, ref: Ref) -> bool:
         """Whether an equation other than its own has the value in it."""
@@ -415,7 +446,7 @@ def get_act_name(name: str, layer: int | str | None = None, layer_type: str | No
     if "." in name or name.startswith("hook_"):
         return name
     word, given, part = parted((name, None if layer is None else int(layer), layer_type))
-    ends = f"hook_{ALIASES.get(word, word)}"
+    ends = f"hook_{ALIASES.get(word, word if given is None else OF_BLOCKS.get(word, word))}"
     fits = [
         full for full in conventions().values
         if full.rsplit(".", 1)[-1] == ends and ("{l}" in full) == (given is not None)

@@ -39,6 +39,11 @@ class NameRow:
     back: Expr | None = None
     where: tuple[tuple[Expr, Expr | None], ...] = ()
 
+    @property
+    def split(self) -> bool:
+        """Whether every head has a copy of a row as long as the stream, and a norm of its own."""
+        return self.value is not None and "d_model" in self.axes and self.axes[-2] != "pos"
+
 
 @dataclass(frozen=True)
 class Entry:

@@ -139,11 +139,11 @@ class Texts:
         """The ids (n) of one text, all of them."""
         return self.to_tokens(text, prepend_bos, truncate=False)[0]
 
-    def ids(self, given: Any) -> Any:
+    def ids(self, given: Any, prepend_bos: bool | None = None) -> Any:
         """The ids (n) of a text, (batch, n) of a list of texts; anything else as it is."""
         if isinstance(given, str):
-            return self.text_ids(given)
-        return self.to_tokens(given, truncate=False) if are_texts(given) else given
+            return self.text_ids(given, prepend_bos)
+        return self.to_tokens(given, prepend_bos, truncate=False) if are_texts(given) else given
 
 
 def are_texts(given: Any) -> TypeGuard[Sequence[str]]:

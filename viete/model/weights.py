@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
+
+from array_api_compat import array_namespace
 
 from viete.analysis.next_token import text_of
 from viete.errors import VieteError
@@ -16,8 +18,9 @@ from viete.evaluate.labelled import COL, Array, Value
 from viete.evaluate.run import Run
 from viete.evaluate.schedule import program
 from viete.graph.card import CardData
-from viete.model.factored import FactoredMatrix
+from viete.model.factored import FactoredMatrix, composition_scores
 from viete.model.names import Found, Names
+from viete.model.parts import Block, Unembedding, WeightsByName
 from viete.model.table import LAYER, Entry, conventions, layout
 from viete.notation.tree import Apply, Expr, Num, Ref, Symbol, num, replaced, walk
 from viete.rewrite.simplify import simplified
@@ -116,8 +119,9 @@ class NamedWeights:
         whole = None if norm is None or norm.place is None else norm.place.whole
         act = names.found("blocks.{l}.mlp.hook_pre")
         norms = {"LN": "LN", "RMSNorm": "RMS"}
+        like = self.parameters_alone.arrays.like
         return SimpleNamespace(
-            model_name=self.card.title, n_layers=names.layers,
+            model_name=self.card.title, device=like.device, dtype=like.dtype, n_layers=names.layers,
             n_heads=count(self.card, names.heads), n_key_value_heads=count(self.card, names.shared),
             **{k: sizes.get(k) for k in ("d_model", "d_head", "d_mlp", "d_vocab")},
             n_ctx=None if most is None else int(most),
@@ -134,6 +138,38 @@ class NamedWeights:
         """The weights of single blocks: ``blocks[3].attn.W_O`` is ``W_O[3]``."""
         return [Block(self, layer) for layer in range(self.names.layers)]
 
+    @property
+    def embed(self) -> WeightsByName:
+        """``embed.W_E``."""
+        return WeightsByName(self, ("W_E",))
+
+    @property
+    def pos_embed(self) -> WeightsByName:
+        """``pos_embed.W_pos``."""
+        return WeightsByName(self, ("W_pos",))
+
+    @property
+    def unembed(self) -> Unembedding:
+        """``unembed.W_U``, ``unembed.b_U``, and ``unembed(resid)``, which is resid W_U + b_U."""
+        return Unembedding(self, ("W_U", "b_U"))
+
+    def named_parameters(self) -> Iterator[tuple[str, Array]]:
+        """The weights that have names of TransformerLens: ``blocks.0.attn.W_Q`` and so on."""
+        for name, entry in conventions().weights.items():
+            try:
+                array = self.weight(name)
+            except VieteError:
+                continue
+            if LAYER not in entry.rows[0].axes:
+                part = {"W_E": "embed", "W_pos": "pos_embed"}.get(name, "unembed")
+                yield f"{part}.{name}", array
+                continue
+            part = "attn" if name[-1] in "QKVO" else "mlp"
+            for layer in range(self.names.layers):
+                yield f"blocks.{layer}.{part}.{name}", array[layer]
+
+    tl_named_parameters = named_parameters
+
     # -- circuits ----------------------------------------------------------------------------------
 
     @property
@@ -146,6 +182,36 @@ class NamedWeights:
     def OV(self) -> FactoredMatrix:
         """``W_V W_O`` of every head, (layer, head, d_model, d_model), as its two factors."""
         return FactoredMatrix(self.weight("W_V"), self.weight("W_O"))
+
+    def all_head_labels(self) -> list[str]:
+        """``L0H0`` and so on, in the order of `all_composition_scores` and of stacks of heads."""
+        cfg = self.cfg
+        return [f"L{k}H{h}" for k in range(cfg.n_layers) for h in range(cfg.n_heads)]
+
+    def all_composition_scores(self, mode: str) -> Array:
+        """How far each head reads what each earlier one writes, (layer, head, layer, head).
+
+        The norm of the product, over the product of the norms, of W_OV of the earlier head and of
+        W_QK ("Q"), its transpose ("K") or W_OV ("V") of the later one; 0 for other pairs.
+        """
+        rights = {"Q": lambda: self.QK, "K": lambda: self.QK.T, "V": lambda: self.OV}
+        if mode not in rights:
+            raise VieteError(f"mode is 'Q', 'K' or 'V', not {mode!r:.40}")
+        scores = composition_scores(self.OV, rights[mode]())
+        later = array_namespace(scores).arange(self.names.layers)
+        return scores * (later[:, None] < later)[:, None, :, None]
+
+    def accumulated_bias(
+        self, layer: int, mlp_input: bool = False, include_mlp_biases: bool = True
+    ) -> Array:
+        """The sum of b_O and b_out of the blocks before ``layer``, (d_model).
+
+        With ``mlp_input`` with b_O of that block.
+        """
+        biases = self.weight("b_O")[: layer + mlp_input]
+        xp = array_namespace(biases)
+        out = xp.sum(biases, axis=0)
+        return out + xp.sum(self.weight("b_out")[:layer], axis=0) if include_mlp_biases else out
 
     def tokens_to_residual_directions(self, tokens: Any) -> Array:
         """The unembedding vectors of tokens, (…, d_model): by an id, text of one token, or ids."""
@@ -191,31 +257,6 @@ class NamedWeights:
     def ln_final(self, resid: Array) -> Array:
         """The norm before the unembedding, of any (…, d_model)."""
         return self.normed("ln_final", resid)
-
-    def unembed(self, resid: Array) -> Array:
-        """``resid W_U + b_U`` of any (…, d_model)."""
-        return resid @ self.weight("W_U") + self.weight("b_U")
-
-
-class Block:
-    """One block's weights by their TransformerLens names; ``attn`` and ``mlp`` are the same."""
-
-    def __init__(self, model: NamedWeights, layer: int) -> None:
-        self.model, self.layer = model, layer
-
-    @property
-    def attn(self) -> Block:
-        return self
-
-    @property
-    def mlp(self) -> Block:
-        return self
-
-    def __getattr__(self, name: str) -> Array:
-        entry = conventions().weights.get(name)
-        if entry is None or LAYER not in entry.rows[0].axes:
-            raise AttributeError(f"a block has no {name!r}")
-        return self.model.weight(name)[self.layer]
 
 
 def labelled(array: Array) -> Value:

@@ -35,7 +35,7 @@ from viete.model.hooks import Hooked
 from viete.model.live import folder_of, to_live, tokenizer_of
 from viete.model.mapping import load_weights, place, precision
 from viete.model.saving import save
-from viete.model.tokens import Texts
+from viete.model.tokens import Texts, are_texts, whole_numbers
 from viete.model.trained import is_run, open_run
 from viete.notation.parser import own_letters, parse
 from viete.notation.printer import show
@@ -126,9 +126,11 @@ class Model(Verbs, Texts, Hooked, Generic[C]):
         own = {n: x for n, x in self.inputs.items() if n in program(self.card).inputs}
         return {**own, **options}
 
-    def inputs_of(self, tokens: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    def inputs_of(
+        self, tokens: Any, inputs: Mapping[str, Any], prepend_bos: bool | None = None
+    ) -> dict[str, Any]:
         """As `Hooked.inputs_of`, with the inputs that the model brings."""
-        return super().inputs_of(tokens, self.with_inputs(inputs))
+        return super().inputs_of(tokens, self.with_inputs(inputs), prepend_bos)
 
     def weights_of(self, parameters: Set[str], card: CardData) -> Mapping[str, Array]:
         """The weights of these parameters, of all blocks, and what fits none, to be refused."""
@@ -183,6 +185,43 @@ class Model(Verbs, Texts, Hooked, Generic[C]):
         ids = ids[0] if getattr(ids, "ndim", 1) == 2 and len(ids) == 1 else ids
         card, options = self.with_hooks(self.with_inputs(options))
         return sample(card, self.weights, ids, **options)
+
+    def generate(
+        self, input: Any = "", max_new_tokens: int = 10, stop_at_eos: bool = True,
+        eos_token_id: int | None = None, do_sample: bool = True, top_k: int | None = None,
+        top_p: float | None = None, temperature: float = 1.0, use_past_kv_cache: bool = True,
+        prepend_bos: bool | None = None, return_type: str = "input", seed: int = 0,
+        verbose: bool = False,
+    ) -> Any:  # fmt: skip
+        """A text, or ids (n) or (batch, n), and what `sample` goes on with, as in TransformerLens.
+
+        Texts are returned as text, without the tokens that begin and end one, and ids as (batch,
+        n); ``return_type`` "str" or "tokens" says otherwise. A text that ended is filled up with
+        the id that ended it. Nothing is shown on the way.
+        """
+        texts = isinstance(input, str) or are_texts(input)
+        if return_type not in ("input", "str", "tokens"):
+            raise VieteError(f"return_type is 'input', 'str' or 'tokens', not {return_type!r:.40}")
+        given = [input] if isinstance(input, str) else list(input) if texts else input
+        rows = [self.ids(text, prepend_bos) for text in given] if texts else whole_numbers(given)
+        ids = [[int(t) for t in row] for row in (rows if texts else np.atleast_2d(rows))]
+        end = eos_token_id
+        if stop_at_eos and end is None and self.own_tokenizer() is not None:
+            end = self.tokenizer.eos_token_id
+        stop = end if stop_at_eos else None
+        for k, row in enumerate(ids):
+            row += [t for t, in self.sample(
+                np.array(row), most=max_new_tokens, greedy=not do_sample, top_k=top_k, top_p=top_p,
+                temperature=temperature, cache=use_past_kv_cache, seed=seed + k, stop=stop,
+            ) if t is not None]  # fmt: skip
+        if return_type == "str" or (return_type == "input" and texts):
+            known = self.tokenizer
+            ends = {known.bos_token_id, known.eos_token_id, known.pad_token_id, end}
+            out = [known.decode([t for t in row if t not in ends]) for row in ids]
+            return out[0] if isinstance(input, str) else out
+        longest = max(map(len, ids))
+        filled = [row + [end or 0] * (longest - len(row)) for row in ids]
+        return self.in_its_arrays(np.array(filled, np.int64))
 
     def planned(self, of: str | None = None, compute: Any = None) -> Engine:
         """The loss and its gradients, planned, of a copy of the weights; see `Card.planned`."""

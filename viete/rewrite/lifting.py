@@ -35,16 +35,18 @@ class Place:
         return substitute(formula, arguments={**self.letters, **more})
 
 
-def find(card: CardData, pattern: Expr, equations: Collection[int]) -> Place | None:
+def find(
+    card: CardData, pattern: Expr, equations: Collection[int], through: bool = False
+) -> Place | None:
     """The first part of these equations that a pattern fits.
 
     Symbols of the kind 'argument' are the pattern's letters and stand for anything; others are the
-    card's. If it fits nowhere, it is tried with one function written out, and so on in order.
+    card's. If it fits nowhere, it is tried with one function written out, and so on in order; and,
+    to look ``through`` values, with the equation of one value put for it.
     """
-    for inlining in (False, True):
+    for written_out in (alone, with_one_inlined, *([with_one_value] if through else [])):
         for k in sorted(equations):
-            plain = card.equations[k].right
-            for right in with_one_inlined(card, plain) if inlining else (plain,):
+            for right in written_out(card, card.equations[k].right):
                 for part in walk(right):
                     found = match(pattern, part, card.function)
                     if found is not None and nameable(card, part):
@@ -55,6 +57,19 @@ def find(card: CardData, pattern: Expr, equations: Collection[int]) -> Place | N
 def nameable(card: CardData, e: Expr) -> bool:
     """Whether ``e`` is one value for each of the card's index letters, and of no other."""
     return e.free <= {i.name for i in card.indices} | card.loop_letters
+
+
+def alone(card: CardData, e: Expr) -> Iterator[Expr]:
+    """A formula as it is."""
+    yield e
+
+
+def with_one_value(card: CardData, e: Expr) -> Iterator[Expr]:
+    """A formula with the equation of a value that it reads written out: each in turn."""
+    made = {equation.left: equation.right for equation in card.equations}
+    for part in dict.fromkeys(walk(e)):
+        if isinstance(part, Ref) and part in made:
+            yield card.apart(replaced(e, {part: made[part]}))
 
 
 def with_one_inlined(card: CardData, e: Expr) -> Iterator[Expr]:

@@ -1,0 +1,143 @@
+"""What a call of a model takes and returns: token ids, logits, the loss of the next token."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+from array_api_compat import array_namespace
+
+from viete.analysis.next_token import scores, text_of
+from viete.errors import VieteError
+from viete.evaluate.labelled import Array, device_of
+from viete.evaluate.run import Run
+from viete.graph.card import CardData, Input
+from viete.graph.dependence import forward_slice
+from viete.model.weights import NamedWeights
+from viete.notation.printer import show
+from viete.notation.tree import Idx, Ref
+
+RETURNS = ("logits", "loss", "both", None)
+# Per position, the negative log-probability of the token that comes next.
+LOSSES = "table_{{j<{n}-1}}(-logsoftmax({z})_{{j, {t}_{{j+1}}}})"
+
+
+class NamedCalls(NamedWeights):
+    """Inputs and results of a call, by the card's text and its scores of the next token."""
+
+    def ids(self, given: Any, prepend_bos: bool | None = None) -> Any:
+        """Text as ids; for the class that is made of this."""
+        return given
+
+    def check_next_token(self) -> None:
+        """Refuse the loss of a next token that has no scores."""
+        try:
+            scores(self.card)
+        except VieteError as error:
+            why = error.message.partition(";")[0]
+            raise VieteError(
+                f"{why}, which the loss of the next token is of; ask for a loss of the card by its "
+                f"name, model.run(…)['L']"
+            ) from None
+
+    def stream(self, block: int, what: str) -> str:
+        """The name of the stream at the beginning of a block, or after the last."""
+        layers = self.names.layers
+        at = block + layers if block < 0 else block
+        if not 0 <= at <= layers:
+            raise VieteError(f"{what} is a block, 0 to {layers}, not {block}")
+        if at == layers:
+            return f"blocks.{layers - 1}.hook_resid_post"
+        return f"blocks.{at}.hook_resid_pre"
+
+    @cached_property
+    def text(self) -> Input:
+        """The input that a run is given first: the text that is continued, else the first one."""
+        with suppress(VieteError):
+            return text_of(self.card)
+        if not self.card.inputs:
+            raise VieteError(f"{self.card.title} takes no input")
+        return self.card.inputs[0]
+
+    @cached_property
+    def output(self) -> str:
+        """The name of what a call returns."""
+        with suppress(VieteError):
+            return scores(self.card)
+        return show(output_of(self.card, self.text))
+
+    def inputs_of(
+        self, tokens: Any, inputs: Mapping[str, Any], prepend_bos: bool | None = None
+    ) -> dict[str, Any]:
+        """Inputs by name, with a batch axis."""
+        ids = self.ids(tokens, prepend_bos)
+        if not hasattr(ids, "ndim"):
+            ids = array_like(next(iter(self.weights.values())), ids)
+        if ids.ndim == len(self.card.heads_of(self.text.symbol)) + len(self.text.shape):
+            ids = ids[None]
+        return {self.text.name: ids, **inputs}
+
+    def outcome(self, run: Run, return_type: str | None, per_token: bool) -> Any:
+        """Logits, loss or both."""
+        if return_type is None:
+            return None
+        if return_type == "logits":
+            return run[self.output]
+        name, text = scores(self.card), text_of(self.card)
+        n = show(text.shape[0])
+        if run.sizes[n] < 2:
+            raise VieteError("the loss of the next token needs a text of at least 2 tokens")
+        loss = run[LOSSES.format(n=n, z=name, t=text.name)]
+        loss = loss if per_token else array_namespace(loss).mean(loss)
+        return loss if return_type == "loss" else (run[name], loss)
+
+    def loss_fn(
+        self, logits: Array, tokens: Array, attention_mask: Array | None = None,
+        per_token: bool = False,
+    ) -> Array:  # fmt: skip
+        """The loss of the next token of logits (batch, n, V) of ids (batch, n), as a call has it.
+
+        With ``per_token`` it is (batch, n - 1). With a mask (batch, n) of ones and zeros, tokens
+        that have a zero do not count.
+        """
+        xp = array_namespace(logits)
+        ids = array_like(logits, tokens)
+        high = logits - xp.max(logits, axis=-1, keepdims=True)
+        sure = high - xp.log(xp.sum(xp.exp(high), axis=-1, keepdims=True))
+        batch, n = ids.shape
+        rows, places = xp.arange(batch)[:, None], xp.arange(n - 1)[None, :]
+        loss = -sure[rows, places, ids[:, 1:]]
+        if attention_mask is None:
+            return loss if per_token else xp.mean(loss)
+        mask = xp.astype(array_like(logits, attention_mask), loss.dtype)
+        mask = mask[:, :-1] * mask[:, 1:]
+        return loss * mask if per_token else xp.sum(loss * mask) / xp.sum(mask)
+
+
+def output_of(card: CardData, text: Input) -> Ref:
+    """The value called ``logits``, else the last that needs no input but this one."""
+    given = {i.name for i in card.inputs if i.default is None} - {text.name}
+    lacking = forward_slice(card, given)
+    found = [e for e in card.equations if e.name not in lacking] or list(card.equations)
+    last = next((e for e in found if e.name == "logits"), found[-1])
+    if last.loop is None:
+        return last.left
+    at = (last.loop.upper if i == Idx(last.loop.index) else i for i in last.left.index)
+    return replace(last.left, index=tuple(at))
+
+
+def array_like(like: Array, ids: Any) -> Array:
+    """Token ids in the library, and on the device, of another array; exact numbers have none."""
+    import numpy as np
+
+    array = np.asarray(ids)
+    if not hasattr(like, "dtype"):
+        return array
+    xp = array_namespace(like)
+    return array if xp.__name__.endswith("numpy") else xp.asarray(array, device=device_of(like))
+
+
+__all__ = ["RETURNS", "NamedCalls", "array_like"]
