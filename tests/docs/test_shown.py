@@ -17,7 +17,7 @@ from viete.errors import VieteError
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = (
     "asking.md", "backward.md", "checking.md", "checkpoints.md", "claims.md", "exact.md",
-    "expanding.md", "export.md", "interventions.md", "plan.md", "transformerlens.md",
+    "expanding.md", "export.md", "graphs.md", "interventions.md", "plan.md", "transformerlens.md",
 )  # fmt: skip
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 

@@ -8,7 +8,7 @@ arrow has the sum of the terms that pass through it, and the sum of their sizes.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 from viete.ask.expansion import Expansion, Term
 from viete.ask.remainder import Remainder
@@ -22,7 +22,8 @@ from viete.notation.tree import Expr, Num, Pick, Ref, num, transform
 class Vertex:
     """A residual vector ``x^i_j``, or where terms begin and end: an embedding, an MLP, all.
 
-    ``label`` is its name without the position, ``tex`` that name as a formula of LaTeX.
+    ``label`` is its name without the position, ``tex`` that name as a formula of LaTeX. ``stream``
+    says that it is a residual vector.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Vertex:
     token: str = ""
     label: str = ""
     tex: str = ""
+    stream: bool = False
 
 
 @dataclass
@@ -53,12 +55,13 @@ class Arrows:
     """The graph of an expansion; ``of`` is the expression that all leads to.
 
     ``hidden`` is an arrow to it for the terms that the expansion does not list, so many as
-    ``count`` says.
+    ``count`` says. ``rows`` are names of blocks, where a block has no stream.
     """
 
     of: str
     hidden: Edge | None = None
     count: int = 0
+    rows: dict[int, str] = field(default_factory=dict)
     nodes: dict[str, Vertex] = field(default_factory=dict)
     arrows: dict[tuple[str, str, str], Edge] = field(default_factory=dict)
 
@@ -163,7 +166,7 @@ def stream_node(e: Expansion, letter: str, block: int, position: int | None) -> 
     if position is not None:
         value = Pick(value, (num(position),))
         token = e.position_name(position)
-    return vertex(e.run, value, block, position, token)
+    return replace(vertex(e.run, value, block, position, token), stream=True)
 
 
 def row_of(e: Expansion) -> int | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from viete.ask.asking import as_array, own_symbol
 from viete.ask.other_run import OtherRun
@@ -26,6 +26,13 @@ from viete.rewrite.put import put
 from viete.rewrite.replacement import SUCH_AS
 
 
+class Features(Protocol):
+    """What puts features into a card and has their weights, as `viete.model.coders.Coders`."""
+
+    def put(self, card: CardData) -> tuple[CardData, Mapping[str, Array]]:
+        """The card with them, and the weights by its names."""
+
+
 @dataclass(frozen=True)
 class Edited:
     """A card that was changed, and the numbers of its new parameters by their names."""
@@ -35,7 +42,7 @@ class Edited:
 
 
 def edited(
-    card: CardData, equations: Sequence[str | Path], values: Mapping[str, Any],
+    card: CardData, equations: Sequence[str | Path | Features], values: Mapping[str, Any],
     scope: Callable[[CardData], Scope] = lambda card: card.scope, against: Run | None = None,
 ) -> Edited:  # fmt: skip
     """The card with ``equations`` put in, texts or Markdown files, and ``values`` by their names.
@@ -59,6 +66,10 @@ def edited(
     other = None if against is None else OtherRun(card, against)
     for equation in equations:
         texts: Iterable[Text]
+        if not isinstance(equation, str | Path) and hasattr(equation, "put"):
+            card, weights = equation.put(card)
+            arrays.update(weights)
+            continue
         if isinstance(equation, Path):
             card, texts = read_edit(equation, card)
         elif isinstance(equation, str) and not equation.strip():

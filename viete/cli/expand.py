@@ -25,6 +25,7 @@ from viete.cli.running import started
 from viete.document.colours import svg_file
 from viete.document.rendering import PAGES, STYLES, render
 from viete.errors import VieteError
+from viete.rewrite.transcoding import has_features
 
 if TYPE_CHECKING:
     from viete.ask.expansion import Expansion
@@ -102,6 +103,9 @@ def expand(
         return emit(attribution_page(found.page(STYLES.get(form, "unicode"), top), form), output)
     if (against, steps, exact) != (None, 1, False):
         raise VieteError("--against, --steps and --exact go with --by")
+    if graph and "feature" in into and has_features(run.program.model):
+        text = feature_page(run, of, form, top)
+        return emit(svg_file(text) if form == "svg" else text, output)
     e = run.expand(of, into, top=top, least=least, depth=depth, cumulative=cumulative,
                    explain=explain, held="A, scale" if held is None else held,
                    directions=directions or ())  # fmt: skip
@@ -131,6 +135,19 @@ def page(e: Expansion, form: str, graph: bool) -> str:
     if form == "json":
         return e.json
     return render(e.page(STYLES[form]), form)
+
+
+def feature_page(run: Questions, of: str, form: str, top: int) -> str:
+    """The graph of features that made a number, in one of the formats."""
+    from viete.ask.feature_search import feature_graph
+    from viete.report.attribution_json import attribution_json
+    from viete.report.drawing.arrows import arrows_svg
+    from viete.report.drawing.arrows_tikz import arrows_tikz
+
+    found = feature_graph(run, of, top)
+    if form in ("svg", "latex"):
+        return (arrows_svg if form == "svg" else arrows_tikz)(found.arrows())
+    return attribution_json(found)
 
 
 def attribution_page(blocks: Sequence[Block], form: str) -> str:

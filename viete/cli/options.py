@@ -25,6 +25,7 @@ from viete.errors import VieteError
 from viete.graph.card import CardData
 
 if TYPE_CHECKING:
+    from viete.ask.putting import Features
     from viete.nouns.model import Model
 
 MEANINGS = ("float", "exact", "interval")
@@ -112,7 +113,8 @@ class SourceOptions:
     changes: Annotated[
         list[str] | None,
         typer.Option("--put", metavar="EQUATION", help="Change an equation: --put 'A^{2,1} = 0'; "
-                     "or a Markdown file of such equations (repeatable)."),
+                     "or a Markdown file of such equations; or transcoders and "
+                     "autoencoders, a folder or file of arrays (repeatable)."),
     ] = None  # fmt: skip
     cuts: Annotated[
         list[str] | None,
@@ -157,9 +159,18 @@ class SourceOptions:
         return "/" in self.name and is_id(self.name) and path.suffix not in (".md", ".tex", ".json")
 
     @property
-    def equations(self) -> list[str | Path]:
-        """What ``--put`` names: equations, and files of them."""
-        return [Path(x) if x.endswith(".md") else x for x in self.changes or ()]
+    def equations(self) -> list[str | Path | Features]:
+        """What ``--put`` names: equations, files of them, and features of files."""
+        return [self.change(x) for x in self.changes or ()]
+
+    @staticmethod
+    def change(text: str) -> str | Path | Features:
+        """One change: transcoders and autoencoders are folders, or files of arrays."""
+        if text.endswith((".npz", ".safetensors")) or Path(text).is_dir():
+            from viete.model.coders import read_coders
+
+            return read_coders(text)
+        return Path(text) if text.endswith(".md") else text
 
     def card(self, weights: Path | None = None) -> CardData:
         """The card with what is cut and then put there; see `unchanged`."""

@@ -13,6 +13,7 @@ from viete.document.displayed import Displayed
 if TYPE_CHECKING:
     from viete.analysis.cost import Costs
     from viete.analysis.shapes import Shapes
+    from viete.ask.putting import Features
     from viete.document.tree import Block
     from viete.evaluate.run import Run
     from viete.graph.card import CardData
@@ -53,7 +54,9 @@ class Verbs(Displayed):
 
     # -- rewritings --------------------------------------------------------------------------------
 
-    def put(self, *equations: str | Path, against: Run | None = None, **values: Any) -> Self:
+    def put(
+        self, *equations: str | Path | Features, against: Run | None = None, **values: Any
+    ) -> Self:  # fmt: skip
         """The same with some of its equations changed, and with new names.
 
         >>> ablated = model.put("A^{2,1} = 0")                                      # doctest: +SKIP
@@ -66,6 +69,7 @@ class Verbs(Displayed):
         name for a formula. A path is a Markdown file of equations, with its new parameters in a
         table. ``values`` are numbers, vectors and matrices by new names: parameters from then on;
         so are values of the run ``against``, whose names have a prime: ``x^2_4 = x'^2_4``.
+        Transcoders and autoencoders of files, `viete.model.coders.read_coders`, are put in too.
         Raises VieteError for what the card does not have, and for shapes that do not fit.
         """
         from viete.ask.putting import edited

@@ -47,9 +47,9 @@ class ArrowLayout:
         self.nodes = [n for n in graph.nodes.values() if n.name in used]
         self.columns = sorted({n.position for n in self.nodes if n.position is not None})
         self.blocks = sorted({n.block for n in self.nodes if n.block is not None})
-        self.stream = {name for a in self.drawn for name in (a.start, a.end)
-                       if a.by.startswith("A") or (name == a.end and a.by == "+")}  # fmt: skip
-        self.stream |= {a.start for a in self.drawn if a.end == graph.of}
+        self.stream = {n.name for n in self.nodes if n.stream}
+        self.side_by_side = not self.stream  # in a row, not below the stream
+        self.step = LETTER * max([len(n.label) for n in self.nodes if n.block is not None] + [0])
         self.rank, deep = self.ranks()
         self.row = max(ROW, deep + 2 * LINE)
         self.tokens = {n.position: n.token for n in graph.nodes.values() if n.token}
@@ -88,7 +88,8 @@ class ArrowLayout:
             if node.name not in self.stream and node.name != self.graph.of:
                 rank[node.name] = stacked[node.block, node.position]
                 stacked[node.block, node.position] += 1
-        return rank, LINE * (max(stacked.values(), default=0) + 1)
+        self.stacked = stacked
+        return rank, 0 if self.side_by_side else LINE * (max(stacked.values(), default=0) + 1)
 
     def spines(self) -> list[float]:
         """Where the streams are, and where the last column ends."""
@@ -98,15 +99,26 @@ class ArrowLayout:
                 longest[node.position] = max(longest[node.position], len(short(node.label)))
         tokens = [len(self.tokens.get(p, "")) for p in longest] + [0]
         beside = [ASIDE + GAP + LETTER * (n + 3) for n in longest.values()]
+        if self.side_by_side:
+            counts = [max(n for (_, at), n in self.stacked.items() if at == p) for p in longest]
+            beside = [(self.step + GAP) * n + GAP for n in counts]
         under = [2 * GAP + LETTER * (a + b) / 2 for a, b in pairwise(tokens)]
         widths = [max(COLUMN, *both) for both in zip(beside, under, strict=True)]
         return list(accumulate(widths or [COLUMN], initial=LEFT))
 
+    def middle(self, k: int) -> float:
+        """The middle of what stands in a column."""
+        if not self.side_by_side:
+            return self.lefts[k]
+        return (self.lefts[k] + self.lefts[k + 1] - self.step - GAP) / 2
+
     @property
     def names_rows(self) -> list[tuple[str, float]]:
         """What stands at the left of each row: the stream of its block."""
-        first = {n.block: n.label for n in reversed(self.nodes) if n.name in self.stream}
-        return [(first.get(b, str(b)), self.height_of(b)) for b in self.blocks]
+        named = dict(self.graph.rows)
+        named |= {n.block: n.label for n in reversed(self.nodes)
+                  if n.block is not None and n.name in self.stream}  # fmt: skip
+        return [(named.get(b, str(b)), self.height_of(b)) for b in self.blocks]
 
     def height_of(self, block: int) -> float:
         """The height of a block's stream, counted downwards as on a page."""
@@ -115,10 +127,14 @@ class ArrowLayout:
     def at(self, node: Vertex) -> Point:
         """A vertex: in the stream of its position, or below it; the expression is at the top."""
         known = node.position in self.columns
-        x = self.lefts[self.columns.index(node.position) if known else len(self.columns) - 1]  # type: ignore[arg-type]
+        column = self.columns.index(node.position) if known else len(self.columns) - 1  # type: ignore[arg-type]
+        x, middle = self.lefts[column], self.middle(column)
         if node.block is None:
-            return x, MARGIN
+            return middle, MARGIN
         y = self.height_of(node.block)
+        if self.side_by_side:
+            before = self.rank[node.name] - (self.stacked[node.block, node.position] - 1) / 2
+            return middle + (self.step + GAP) * before, y
         if node.name in self.stream:
             return x, y
         return x + ASIDE, y + LINE * (self.rank[node.name] + 1)

@@ -40,7 +40,8 @@ def arrows_svg(graph: Arrows, listed: int = LISTED) -> str:
     lay = ArrowLayout(graph)
     spines, rows = lay.lefts[:-1], lay.names_rows
     body = [line(LEFT - 12, y, lay.right - GAP, y, LINE, 0.8) for _, y in rows]
-    body += [line(x, lay.base, x, MARGIN + HEIGHT, LINE, 3) for x in spines]
+    if not lay.side_by_side:
+        body += [line(x, lay.base, x, MARGIN + HEIGHT, LINE, 3) for x in spines]
     body += [stub(lay, f) for f in lay.folded]
     body += reversed([path(a, curve, lay.most) for a, curve in lay.curves])  # the largest in front
     names = [text(LEFT - 20, y + 4, short(name), SOFT, "end") for name, y in rows]
@@ -49,7 +50,9 @@ def arrows_svg(graph: Arrows, listed: int = LISTED) -> str:
         x, y = lay.at(n)
         title = f"<title>{escape(n.name)}</title>"
         dots.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{INK}">{title}</circle>')
-        if n.name in lay.rank:
+        if n.name in lay.rank and lay.side_by_side:
+            names.append(text(x, y + HEIGHT, short(n.label), INK, "middle"))
+        elif n.name in lay.rank:
             names.append(text(x + GAP, y + 4, short(n.label), INK))
         elif n.block is None:
             names.append(text(x, y - GAP, n.label, INK, "middle"))
@@ -58,9 +61,9 @@ def arrows_svg(graph: Arrows, listed: int = LISTED) -> str:
     names += [pattern(*beside(curve), a) for a, curve in largest]
     names += [text(*near(lay, f), f"{f.share:.0%}", SOFT, "end") for f in lay.folded
               if f.share >= LEAST]  # fmt: skip
-    for x, position in zip(spines, lay.columns, strict=False):
+    for k, position in enumerate(lay.columns):
         token = lay.tokens.get(position) or str(position)
-        names.append(text(x, lay.below, token, INK, "middle"))
+        names.append(text(lay.middle(k), lay.below, token, INK, "middle"))
     under, height, width = below(lay, lay.drawn[:listed]) if listed else ([], lay.below, 0)
     wings = [(n, lay.at(n)[0]) for n in lay.nodes if n.block is None]
     width = (

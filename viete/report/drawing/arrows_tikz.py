@@ -32,9 +32,11 @@ def arrows_tikz(graph: Arrows) -> str:
     for block in lay.blocks:
         y = lay.height_of(block)
         out.append(rf"\draw[line] {at(LEFT - 12, y)} -- {at(lay.right, y)};")
-        label = tex_of(named[block].tex, named[block].label) if block in named else str(block)
+        label = lay.graph.rows.get(block, str(block))
+        if block in named:
+            label = tex_of(named[block].tex, named[block].label)
         out.append(rf"\node[left, soft] at {at(LEFT - 14, y)} {{{label}}};")
-    for x in lay.lefts[:-1]:
+    for x in [] if lay.side_by_side else lay.lefts[:-1]:
         out.append(rf"\draw[line, line width=2pt] {at(x, lay.base)} -- {at(x, MARGIN + 17)};")
     for f in lay.folded:
         x, y = lay.at(graph.nodes[f.end])
@@ -56,10 +58,11 @@ def arrows_tikz(graph: Arrows) -> str:
         if n.block is None:
             out.append(rf"\node[above, ink] at {at(*lay.at(n))} {{{tex_of(n.tex, n.label)}}};")
         elif n.name in lay.rank:
-            out.append(rf"\node[right, ink] at {at(*lay.at(n))} {{{tex_of(n.tex, n.label)}}};")
-    for x, position in zip(lay.lefts[:-1], lay.columns, strict=False):
+            side = "below" if lay.side_by_side else "right"
+            out.append(rf"\node[{side}, ink] at {at(*lay.at(n))} {{{tex_of(n.tex, n.label)}}};")
+    for k, position in enumerate(lay.columns):
         token = escape(lay.tokens.get(position) or str(position))
-        out.append(rf"\node[ink] at {at(x, lay.below - 4)} {{{token}}};")
+        out.append(rf"\node[ink] at {at(lay.middle(k), lay.below - 4)} {{{token}}};")
     body = "\n".join(out)
     known = declarations(body)
     head = f"{PREAMBLE}\n{known}" if known else PREAMBLE

@@ -1,0 +1,81 @@
+"""Attribution graphs of features: nodes and edges, and the same as arrows that are drawn.
+
+A node is a feature, an error or an embedding at a position, or a number that is asked for. See
+Ameisen et al. 2025; `viete.ask.feature_tracing` finds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from viete.ask.arrows import Arrows, Vertex
+from viete.notation.words import quoted
+
+EMBEDDING, TARGET = "embedding", "target"
+
+
+@dataclass
+class FeatureNode:
+    """A feature, an error, an embedding or a target at a position.
+
+    ``value`` is how active it is, or the number that a target is, and ``influence`` its share in
+    the targets, through all paths. Of a target that is a score ``feature`` is its token, and
+    ``probability`` that of the token.
+    """
+
+    kind: str
+    block: int | None
+    position: int
+    feature: int | None = None
+    value: float = 0.0
+    influence: float = 0.0
+    probability: float = 0.0
+    name: str = ""
+
+
+@dataclass
+class FeatureGraph:
+    """Nodes, and edges by the numbers of their nodes: source, target, weight.
+
+    ``ids`` are the tokens of the text and ``tokens`` what they are called; ``blocks`` is how many
+    blocks there are, and ``first`` the number of the first one.
+    """
+
+    nodes: list[FeatureNode] = field(default_factory=list)
+    edges: list[tuple[int, int, float]] = field(default_factory=list)
+    tokens: Sequence[str] = ()
+    ids: Sequence[int] = ()
+    blocks: int = 0
+    first: int = 1
+
+    def arrows(self) -> Arrows:
+        """The graph as arrows, to be drawn."""
+        known = [Vertex(x.name, self.row(x), x.position, self.called(x), self.short(x))
+                 for x in self.nodes]  # fmt: skip
+        blocks = range(self.first, self.first + self.blocks)
+        rows = {self.first - 1: "tokens", **{k: f"block {k}" for k in blocks}}
+        out = Arrows(next((x.name for x in self.nodes if x.kind == TARGET), ""), rows=rows)
+        for s, t, w in self.edges:
+            share = abs(w) / (sum(abs(v) for _, u, v in self.edges if u == t) or 1.0)
+            mass = share * self.nodes[t].influence
+            out.add(known[s], known[t], "", w, mass, "")
+        return out
+
+    def row(self, x: FeatureNode) -> int | None:
+        """The row of a node: that of its block; embeddings are below the first."""
+        return None if x.kind == TARGET else self.first - 1 if x.block is None else x.block
+
+    def called(self, x: FeatureNode) -> str:
+        """What the position of a node is called."""
+        known = x.kind != TARGET and x.position < len(self.tokens)
+        return f"{x.position} {quoted(self.tokens[x.position])}" if known else ""
+
+    def short(self, x: FeatureNode) -> str:
+        """A node in a drawing, where its block and its position are known."""
+        if x.kind == TARGET:
+            return x.name
+        return str(x.feature) if x.feature is not None else x.kind * (x.block is not None)
+
+
+__all__ = ["EMBEDDING", "TARGET", "FeatureGraph", "FeatureNode"]

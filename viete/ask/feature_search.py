@@ -1,0 +1,153 @@
+"""The part of a feature graph that matters: the most influential nodes and edges of a number.
+
+A node has the influence of the nodes that it leads to, each times the edge's share of all edges
+into that node. The features are explained in the order of their influence, so many at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from heapq import heappop, heappush
+from itertools import count
+
+import numpy as np
+
+from viete.ask.feature_graph import EMBEDDING, TARGET, FeatureGraph, FeatureNode
+from viete.ask.feature_tracing import Tracer
+from viete.errors import VieteError
+from viete.evaluate.labels import tokens_along
+from viete.evaluate.run import Run
+from viete.notation.printer import show
+from viete.notation.tree import Num, Pick
+from viete.rewrite.transcoding import FEATURE
+
+BATCH = 16  # targets of one backward pass
+Sources = list[tuple[FeatureNode, float]]
+
+
+def feature_graph(
+    run: Run, of: str | Sequence[str], top: int = 200, nodes: int = 48
+) -> FeatureGraph:
+    """The graph of numbers of a run of one text: its ``top`` edges, by influence.
+
+    The ``nodes`` most influential features are explained too, in the order of their influence.
+    Raises VieteError for a card without features, for several texts, and for what is no number.
+    """
+    return Search(Tracer(run)).graph([of] if isinstance(of, str) else of, top, nodes)
+
+
+class Search:
+    """The search for a graph of one run."""
+
+    def __init__(self, tracer: Tracer) -> None:
+        self.tracer = tracer
+
+    def graph(self, asked: Sequence[str], top: int, most: int) -> FeatureGraph:
+        """The graph, the most influential features first."""
+        nodes: dict[tuple[str, int | None, int, int | None], FeatureNode] = {}
+        into: list[tuple[FeatureNode, Sources]] = []
+        targets = list[FeatureNode]()
+
+        def known(node: FeatureNode) -> FeatureNode:
+            return nodes.setdefault((node.kind, node.block, node.position, node.feature), node)
+
+        def spread(target: FeatureNode, found: Sources) -> None:
+            whole = sum(abs(w) for _, w in found) or 1.0
+            pairs = [(known(node), w) for node, w in found]
+            for node, w in pairs:
+                node.influence += target.influence * abs(w) / whole
+            into.append((target, pairs))
+
+        for text in asked:
+            target = self.target(text, 1 / len(asked))
+            targets.append(target)
+            spread(target, self.tracer.edges(self.tracer.of_number(self.tracer.run.parse(text)))[0])
+        done: set[int] = set()
+        while len(done) < most:
+            waiting = [x for x in nodes.values() if x.kind == FEATURE and id(x) not in done]
+            waiting.sort(key=lambda x: -x.influence)
+            if not (some := waiting[: min(BATCH, most - len(done))]):
+                break
+            for target, found in zip(
+                some, self.tracer.edges(self.tracer.of_features(some)), strict=True
+            ):
+                done.add(id(target))
+                spread(target, found)
+        return self.trimmed(targets, into, top)
+
+    def target(self, text: str, share: float) -> FeatureNode:
+        """A number that is asked for, as a node."""
+        formula, value = self.tracer.run.parse(text), self.tracer.value(text)
+        if value.ndim:
+            raise VieteError(f"a graph is of a number, and {text} has the shape {value.shape}")
+        name = self.tracer.run.in_words(formula, "unicode")
+        last = len(self.tracer.value(self.tracer.start)) - 1
+        node = FeatureNode(TARGET, None, last, None, float(value), share, 0.0, name)
+        if (
+            isinstance(formula, Pick)
+            and len(formula.items) == 2
+            and isinstance(formula.items[1], Num)
+        ):
+            row = self.tracer.value(show(Pick(formula.value, formula.items[:1])))
+            node.feature = int(formula.items[1].value)
+            exps = np.exp(row - row.max())
+            node.probability = float(exps[node.feature] / exps.sum())
+        return node
+
+    def text(self) -> tuple[list[int], list[str]]:
+        """The tokens of the text, and what they are called."""
+        ids = tokens_along(self.tracer.run, next(iter(self.tracer.card.lengths)))
+        numbers = [] if ids is None else [int(x) for x in ids[0]]
+        words = self.tracer.run.scope.words()
+        return numbers, [words.name(x) or str(x) for x in numbers]
+
+    def trimmed(
+        self, targets: Sequence[FeatureNode],
+        into: Sequence[tuple[FeatureNode, Sources]], top: int,
+    ) -> FeatureGraph:  # fmt: skip
+        """The graph of the edges that carry most influence."""
+        leading = {id(target): (target, pairs) for target, pairs in into}
+        waiting: list[tuple[float, int, FeatureNode, FeatureNode, float]] = []
+        reached: set[int] = set()
+        chosen: list[tuple[FeatureNode, FeatureNode, float]] = []
+
+        def reach(node: FeatureNode) -> None:
+            """Its edges wait to be chosen."""
+            if id(node) in reached or id(node) not in leading:
+                return
+            reached.add(id(node))
+            _, pairs = leading[id(node)]
+            whole = sum(abs(w) for _, w in pairs) or 1.0
+            for source, w in pairs:
+                share = node.influence * abs(w) / whole
+                heappush(waiting, (-share, next(order), source, node, w))
+
+        order = count()
+        for target in targets:
+            reach(target)
+        while waiting and len(chosen) < top:
+            _, _, source, node, w = heappop(waiting)
+            chosen.append((source, node, w))
+            reach(source)
+        ids, tokens = self.text()
+        out = FeatureGraph(
+            tokens=tokens, ids=ids, blocks=len(self.tracer.numbers), first=self.tracer.numbers[0]
+        )
+        place: dict[int, int] = {}
+        for node in (*targets, *(x for s, t, _ in chosen for x in (s, t))):
+            if id(node) not in place:
+                place[id(node)] = len(out.nodes)
+                out.nodes.append(replace(node, name=node.name or self.name(node)))
+        out.edges = [(place[id(s)], place[id(t)], w) for s, t, w in chosen]
+        return out
+
+    def name(self, node: FeatureNode) -> str:
+        """What a node is called in the run."""
+        if node.kind == EMBEDDING:
+            return f"{self.tracer.start}_{{{node.position}}}"
+        inside = f"{node.position}" if node.feature is None else f"{node.position},{node.feature}"
+        return f"{node.kind}^{node.block}_{{{inside}}}"
+
+
+__all__ = ["feature_graph"]

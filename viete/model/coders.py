@@ -1,0 +1,250 @@
+"""Transcoders and sparse autoencoders from files, as features that a model gets.
+
+Read are the ``params.npz`` of GemmaScope (``W_enc`` d × F), the folders of SAELens (``cfg.json``
+and ``sae_weights.safetensors``, ``W_enc`` d × F), and the folders of circuit-tracer:
+``layer_0.safetensors`` … for each block (``W_enc`` F × d), or ``W_enc_0.safetensors`` and
+``W_dec_0.safetensors`` … of a cross-layer transcoder, whose ``W_dec_0`` (F × later blocks × d) has
+a matrix for each later block. A folder may have a folder ``layer_0`` for each block with one such
+file or folder inside.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from viete.errors import Text, VieteError
+from viete.evaluate.schedule import program
+from viete.formats.files import open_tensors
+from viete.graph.card import CardData
+from viete.model.names import Names
+from viete.notation.parser import parse
+from viete.notation.tree import Expr, Idx, Ref, transform
+from viete.rewrite.transcoding import Coding, transcoded
+
+FILES = (".npz", ".safetensors")
+ACROSS = re.compile(r"W_enc_(\d+)\.safetensors$")
+LAYER = re.compile(r"layer_(\d+)(\.safetensors|\.npz)?$")
+BLOCK = re.compile(r"blocks\.(\d+)\.(.+)$")
+ARRAYS = ("W_enc", "b_enc", "W_dec", "b_dec", "threshold", "W_skip")
+READS, WRITES = "ln2.hook_normalized", "hook_mlp_out"  # what a transcoder stands between
+UNREAD = ("normalize_activations", "rescale_acts_by_decoder_norm", "reshape_activations")
+
+
+@dataclass(frozen=True)
+class Coder:
+    """The arrays of one block's features: W_enc (d, F), W_dec (F, d) or (F, later blocks, d)."""
+
+    arrays: Mapping[str, np.ndarray]
+    source: Path
+    k: int = 0
+    centred: bool = False
+
+    @property
+    def width(self) -> int:
+        """How many features."""
+        return int(self.arrays["b_enc"].shape[0])
+
+
+@dataclass(frozen=True)
+class Coders:
+    """Features of some blocks, by the number of the block from 0, for a model's `put`.
+
+    ``reads`` and ``writes`` are what features read and what they stand for: names of
+    TransformerLens without their block (``hook_resid_mid``), or of the card (``y^i``).
+    """
+
+    blocks: Mapping[int, Coder]
+    reads: str = READS
+    writes: str = WRITES
+    across: bool = False
+
+    def put(self, card: CardData) -> tuple[CardData, dict[str, np.ndarray]]:
+        """The card with the features, and their weights by its names.
+
+        Raises VieteError for a place that the card does not have, and for sizes that do not fit.
+        """
+        first = next(iter(self.blocks.values()))
+        reads, writes = self.place(card, self.reads), self.place(card, self.writes)
+        if not isinstance(writes, Ref):
+            raise VieteError(
+                f"features stand for a value that has an equation; {self.writes} has none"
+            )
+        kind = "topk" if first.k else "jumprelu" if "threshold" in first.arrays else "relu"
+        letter = writes.symbol.slots[0] if writes.symbol.slots else ""
+        numbers = program(card).range_of(letter) if letter in card.loop_letters else range(0)
+        if beyond := sorted(set(self.blocks) - set(range(len(numbers)))):
+            raise VieteError(f"{card.title} has {len(numbers)} blocks, and features are for block "
+                             f"{beyond[0]}, counted from 0")  # fmt: skip
+        some = tuple(numbers[k] for k in self.blocks) if len(self.blocks) < len(numbers) else ()
+        new = transcoded(card, Coding(
+            first.width, reads, writes, kind, first.k, first.centred, "W_skip" in first.arrays,
+            self.across, some))  # fmt: skip
+        own = {p.name for p in new.parameters} - {p.name for p in card.parameters}
+        arrays: dict[str, np.ndarray] = {}
+        for name, (p, blocks, shape) in program(new).parameters.items():
+            if p.name in own:
+                k = numbers.index(blocks[0])
+                arrays[name] = self.array(p.symbol.base, p.symbol.sub[0].text, k, shape)
+        return new, arrays
+
+    def place(self, card: CardData, name: str) -> Expr:
+        """A place of the card, over the letter of its blocks."""
+        names = Names(card)
+        whole = f"blocks.{{l}}.{name}"
+        if whole in names.entries:
+            found = names.get(whole)
+            formula: Expr = (
+                found.ref if found.ref is not None and found.place is None else found.formula
+            )
+            letter = names.loop.index if names.loop else "i"
+            return transform(formula, lambda x: Idx(letter) if x == Idx("i") else None)
+        return parse(Text(name, "<features>"), card.scope)
+
+    def array(self, base: str, label: str, block: int, shape: tuple[int, ...]) -> np.ndarray:
+        """One array of one block; zeros where the block has no features."""
+        coder = self.blocks.get(block)
+        name = "threshold" if base == "theta" else f"{base}_{label}"
+        if coder is None:
+            return np.broadcast_to(np.zeros(()), shape)
+        array = coder.arrays[name]
+        if self.across and name == "W_dec":  # (F, later, d) as (blocks, F, d)
+            out = np.zeros(shape, array.dtype)
+            out[shape[0] - array.shape[1] :] = np.moveaxis(array, 1, 0)
+            return out
+        if array.shape != shape:
+            raise VieteError(
+                f"{name} of {coder.source} is {array.shape}, and the model needs {shape}"
+            )
+        return array
+
+
+def read_coders(
+    path: str | Path, reads: str | None = None, writes: str | None = None, block: int | None = None
+) -> Coders:  # fmt: skip
+    """Transcoders or autoencoders of a file or a folder, for `Model.put`.
+
+    >>> model.put(read_coders("transcoders"))                                       # doctest: +SKIP
+
+    ``reads`` and ``writes`` are places, by default what a file of SAELens names, or the normed
+    input and the output of the MLP. ``block`` is the block of a single file, counted from 0. Raises
+    VieteError for another layout, and for an activation that is not ReLU, JumpReLU or TopK.
+    """
+    path = Path(path)
+    across = False
+    places: tuple[str, str] | None = None
+    if path.is_dir() and (found := matching(path, ACROSS)):
+        blocks, across = {k: across_layers(path, k) for k in found}, True
+    elif path.is_dir() and (found := matching(path, LAYER)):
+        each = {k: single(inside(item)) for k, item in found.items()}
+        blocks, places = {k: c for k, (c, _, _) in each.items()}, next(iter(each.values()))[1]
+    else:
+        coder, places, own = single(path)
+        where = own if block is None else block
+        if where is None:
+            raise VieteError(
+                f"{path} does not say of which block it is: give block=, counted from 0"
+            )
+        blocks = {where: coder}
+    if len({(c.width, c.k, c.centred, tuple(sorted(c.arrays))) for c in blocks.values()}) > 1:
+        raise VieteError(f"the blocks of {path} have features of different kinds or numbers")
+    default = places or (READS, WRITES)
+    return Coders(dict(sorted(blocks.items())), reads or default[0], writes or default[1], across)
+
+
+def matching(folder: Path, pattern: re.Pattern[str]) -> dict[int, Path]:
+    """What stands in a folder by the number in its name."""
+    found = ((pattern.match(item.name), item) for item in folder.iterdir())
+    return {int(m[1]): item for m, item in found if m}
+
+
+def inside(item: Path) -> Path:
+    """The one file, or the folder with a ``cfg.json``, in a folder."""
+    if item.is_file() or (item / "cfg.json").exists():
+        return item
+    files = sorted(f for f in item.rglob("*") if f.suffix in FILES)
+    if len(files) != 1:
+        raise VieteError(f"{item} has {len(files)} files of weights, and one is read for a block")
+    config = files[0].parent / "cfg.json"
+    return files[0].parent if config.exists() else files[0]
+
+
+def single(path: Path) -> tuple[Coder, tuple[str, str] | None, int | None]:
+    """The features of one block, with the places and the block that its file names."""
+    if not path.is_dir():
+        arrays = tensors(path)
+        turned = path.suffix == ".safetensors"
+        return Coder(upright(arrays, path, turned), path), None, None
+    try:
+        config = json.loads((path / "cfg.json").read_text("utf-8"))
+    except (OSError, ValueError):
+        raise VieteError(f"{path} has no cfg.json that could be read") from None
+    arrays = tensors(path / "sae_weights.safetensors")
+    config = {**config, **(config.get("metadata") or {})}
+    for key in UNREAD:
+        if config.get(key) not in (None, False, "none"):
+            raise VieteError(f"{path / 'cfg.json'} has {key} = {config[key]!r}, which is not read")
+    kind = str(config.get("architecture", "standard"))
+    if "gated" in kind:
+        raise VieteError(f"{path} has gated features; read are ReLU, JumpReLU and TopK")
+    options = config.get("activation_fn_kwargs") or {}
+    top = "topk" in f"{kind} {config.get('activation_fn_str') or config.get('activation_fn')}"
+    k = int(config.get("k") or options.get("k") or 0) if top else 0
+    hook = str(config.get("hook_name", ""))
+    out = str(config.get("hook_name_out") or hook)
+    found, to = BLOCK.match(hook), BLOCK.match(out)
+    centred = bool(config.get("apply_b_dec_to_input", "transcoder" not in kind))
+    coder = Coder(upright(arrays, path, False), path, k, centred)
+    return coder, (found[2], to[2]) if found and to else None, int(found[1]) if found else None
+
+
+def across_layers(folder: Path, k: int) -> Coder:
+    """The features of one block of a cross-layer transcoder."""
+    stored = {
+        **tensors(folder / f"W_enc_{k}.safetensors"),
+        **tensors(folder / f"W_dec_{k}.safetensors"),
+    }
+    arrays = {name.removesuffix(f"_{k}"): a for name, a in stored.items()}
+    if "W_skip" in arrays:  # here what is read comes first
+        arrays["W_skip"] = arrays["W_skip"].T
+    return Coder(upright(arrays, folder, True), folder)
+
+
+def upright(arrays: Mapping[str, np.ndarray], source: Path, turned: bool) -> dict[str, np.ndarray]:
+    """The arrays with what is read first; ``turned`` they come with the features first."""
+    if missing := [x for x in ARRAYS[:4] if x not in arrays]:
+        raise VieteError(f"{source} has no {missing[0]}; features have W_enc, b_enc, W_dec, b_dec")
+    out = {x: arrays[x] for x in ARRAYS if x in arrays}
+    if turned:
+        out["W_enc"] = out["W_enc"].T
+    if "W_skip" in out and turned:
+        out["W_skip"] = out["W_skip"].T
+    if (
+        out["W_enc"].shape[1:] != out["b_enc"].shape
+        and out["W_enc"].shape[:1] == out["b_enc"].shape
+    ):
+        out["W_enc"] = out["W_enc"].T
+    if "threshold" in out and out["threshold"].min(initial=0) < 0:
+        raise VieteError(f"{source} has a threshold below 0, at which features would be negative")
+    return out
+
+
+def tensors(path: Path) -> dict[str, np.ndarray]:
+    """The arrays of a file."""
+    file = open_tensors(path)
+    arrays: dict[str, Any] = {name: np.asarray(file.load(name, "numpy")) for name in file.infos}
+    return {name: widened(a) for name, a in arrays.items()}
+
+
+def widened(a: np.ndarray) -> np.ndarray:
+    """Half precision as single, which NumPy multiplies."""
+    return a if a.dtype in (np.float32, np.float64) else a.astype(np.float32)
+
+
+__all__ = ["Coder", "Coders", "read_coders"]

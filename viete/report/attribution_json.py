@@ -1,0 +1,154 @@
+"""Attribution graphs as the JSON that circuit-tracer writes and Neuronpedia opens, and back.
+
+Blocks are counted from 0 there. A target that is no token's score has a number behind the
+vocabulary, as circuit-tracer's own targets have, and is called by its formula.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from viete.ask.feature_graph import EMBEDDING, TARGET, FeatureGraph, FeatureNode
+from viete.errors import VieteError
+from viete.rewrite.transcoding import ERROR, FEATURE
+
+KINDS = {
+    FEATURE: "cross layer transcoder", ERROR: "mlp reconstruction error", EMBEDDING: "embedding",
+    TARGET: "logit",
+}  # fmt: skip
+# What each part must have, and of which types: the schema of Neuronpedia's importer.
+TOP = {"metadata": dict, "qParams": dict, "nodes": list, "links": list}
+METADATA = {"slug": str, "scan": str, "prompt_tokens": list, "prompt": str}
+NODE = {"node_id": str, "feature": (int, type(None)), "layer": (str, int), "ctx_idx": int,
+        "feature_type": str, "jsNodeId": str, "clerp": str}  # fmt: skip
+LINK = {"source": str, "target": str, "weight": (int, float)}
+
+
+def attribution_json(graph: FeatureGraph, slug: str = "viete", scan: str = "viete") -> str:
+    """The graph as JSON; ``slug`` is its name there and ``scan`` that of the model."""
+    names = names_of(graph)
+    said = {
+        "metadata": {
+            "slug": slug, "scan": scan, "transcoder_list": [], "prompt_tokens": [*graph.tokens],
+            "prompt": "".join(graph.tokens), "schema_version": 1,
+            "info": {"generator": {"name": "viete"}},
+        },
+        "qParams": {"pinnedIds": [], "supernodes": [], "linkType": "both", "clickedId": "",
+                    "sg_pos": ""},
+        "nodes": [node_json(graph, x, name) for x, name in zip(graph.nodes, names, strict=True)],
+        "links": [{"source": names[s], "target": names[t], "weight": w} for s, t, w in graph.edges],
+    }  # fmt: skip
+    checked(said, "the graph")
+    return json.dumps(said, ensure_ascii=False, indent=1) + "\n"
+
+
+def names_of(graph: FeatureGraph) -> list[str]:
+    """The identifier of each node."""
+    out, targets = [], 0
+    for x in graph.nodes:
+        at = x.position
+        if x.kind == EMBEDDING:
+            out.append(f"E_{graph.ids[at] if at < len(graph.ids) else 0}_{at}")
+        elif x.kind == TARGET:
+            token = x.feature
+            if token is None:  # behind every vocabulary
+                token, targets = 10**9 + targets, targets + 1
+            out.append(f"{graph.blocks + 1}_{token}_{at}")
+        else:
+            feature = -1 if x.feature is None else x.feature
+            out.append(f"{layer(graph, x)}_{feature}_{at}")
+    return out
+
+
+def layer(graph: FeatureGraph, x: FeatureNode) -> int:
+    """The number of a node's block, counted from 0."""
+    assert x.block is not None
+    return x.block - graph.first
+
+
+def node_json(graph: FeatureGraph, x: FeatureNode, name: str) -> dict[str, Any]:
+    """One node."""
+    place, feature, _ = name.split("_")
+    number = int(feature)
+    if x.kind == FEATURE:  # the block and the feature as one number (Cantor)
+        both = int(place) + number
+        number = both * (both + 1) // 2 + number
+    told = f'Output "{x.name}" (p={x.probability:.3f})' if x.kind == TARGET else ""
+    return {
+        "node_id": name, "feature": x.position if x.kind == EMBEDDING else number,
+        "layer": place, "ctx_idx": x.position, "feature_type": KINDS[x.kind],
+        "token_prob": x.probability, "is_target_logit": x.kind == TARGET, "run_idx": 0,
+        "reverse_ctx_idx": 0, "jsNodeId": name.rpartition("_")[0] + "-" + (
+            "0" if x.kind == FEATURE else str(x.position)),
+        "clerp": told, "influence": None if x.kind == TARGET else x.influence,
+        "activation": x.value if x.kind == FEATURE else None,
+    }  # fmt: skip
+
+
+def read_attribution(source: str | Path) -> FeatureGraph:
+    """A graph of a file, or of its text, that circuit-tracer, Neuronpedia or this program wrote.
+
+    Raises VieteError for what is no such graph, naming the node or the link.
+    """
+    text, called = (source.read_text("utf-8"), str(source)) if isinstance(source, Path) else (
+        source, "the graph")  # fmt: skip
+    try:
+        said = json.loads(text)
+    except ValueError as error:
+        raise VieteError(f"{called} is no JSON: {error}") from None
+    checked(said, called)
+    kinds = {there: kind for kind, there in KINDS.items()}
+    graph = FeatureGraph(tokens=said["metadata"]["prompt_tokens"])
+    places: dict[str, int] = {}
+    top = max((int(x["layer"]) for x in said["nodes"] if x["feature_type"] == "logit"), default=1)
+    graph.blocks, ids = top - 1, dict[int, int]()
+    for x in said["nodes"]:
+        parts = x["node_id"].split("_")
+        if (kind := kinds.get(x["feature_type"])) is None or len(parts) != 3:
+            raise VieteError(f"{called} has a node {x['node_id']} of another type")
+        number = int(parts[1])
+        if kind == EMBEDDING:
+            ids[x["ctx_idx"]] = number
+        feature = number if kind == FEATURE or (kind == TARGET and number < 10**9) else None
+        block = int(parts[0]) + graph.first if kind in (FEATURE, ERROR) else None
+        places[x["node_id"]] = len(graph.nodes)
+        graph.nodes.append(FeatureNode(
+            kind, block, x["ctx_idx"], feature, x.get("activation") or 0.0,
+            x.get("influence") or 0.0, x.get("token_prob") or 0.0,
+            x["clerp"] or x["node_id"]))  # fmt: skip
+    graph.ids = [ids.get(k, 0) for k in range(len(graph.tokens))]
+    for link in said["links"]:
+        for end in ("source", "target"):
+            if link[end] not in places:
+                raise VieteError(
+                    f"{called} has a link with the {end} {link[end]}, which is no node"
+                )
+        graph.edges.append((places[link["source"]], places[link["target"]], float(link["weight"])))
+    return graph
+
+
+def checked(said: Any, called: str) -> None:
+    """That all is there that the schema asks for. Raises VieteError, naming what is not."""
+    hold(said, TOP, called)
+    hold(said["metadata"], METADATA, f"metadata of {called}")
+    for k, x in enumerate(said["nodes"]):
+        hold(x, NODE, f"node {k} of {called}")
+    for k, x in enumerate(said["links"]):
+        hold(x, LINK, f"link {k} of {called}")
+
+
+def hold(said: Any, wanted: Mapping[str, Any], called: str) -> None:
+    """That a table has some keys, with values of their types."""
+    if not isinstance(said, dict):
+        raise VieteError(f"{called} is no table")
+    for key, kind in wanted.items():
+        if key not in said:
+            raise VieteError(f"{called} has no {key}")
+        if not isinstance(said[key], kind):
+            raise VieteError(f"{called} has {key} = {said[key]!r:.40}, which is of another type")
+
+
+__all__ = ["attribution_json", "read_attribution"]

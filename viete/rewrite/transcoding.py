@@ -1,0 +1,228 @@
+"""Transcoding: features of a value, read at one place of each block and written at another.
+
+``pre^i = r^i W_enc^i + b_enc^i``, ``feature^i = ReLU(pre^i)`` and ``decoded^i = feature^i W_dec^i +
+b_dec^i`` stand in the place of what block i adds, and ``error^i`` is what they lack of it, so that
+the card computes what it did. Of a cross-layer transcoder a feature of block i writes to every
+later block l: ``written^{i,l} = written^{i-1,l} + feature^i W_dec^{i,l}`` is what has been written
+to block l so far, and ``decoded^i`` begins with ``written^{i,i}``. Of an autoencoder what is read
+is what is written. See Dunefsky et al. 2024, Ameisen et al. 2025.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import reduce
+
+from viete.analysis.shapes import shapes_of
+from viete.errors import Text, VieteError
+from viete.graph.card import CardData, Dimension, Equation, Index, Loop, Parameter, restated
+from viete.notation.printer import show, show_equation
+from viete.notation.substitution import Abstraction, fresh
+from viete.notation.tree import Apply, Expr, Idx, Ref, Slot, Symbol, num
+from viete.rewrite.folding_in import labelled
+from viete.rewrite.ordering import ordered
+from viete.rewrite.put import unlike_family
+
+ACTIVATIONS = ("relu", "jumprelu", "topk")
+PRE, FEATURE, DECODED, ERROR, WRITTEN = "pre", "feature", "decoded", "error", "written"
+
+
+@dataclass(frozen=True)
+class Coding:
+    """What features are made of: how many, what they read, which value they stand for.
+
+    ``reads`` is a formula over the letter of ``writes``, a value of a block. ``activation`` is one
+    of `ACTIVATIONS`, of which 'topk' keeps the ``k`` greatest. ``centred`` says that b_dec is taken
+    from what is read, ``skip`` that what is read is added by a matrix of its own, ``across`` that
+    features write to later blocks too. ``blocks`` are those that have features, where not all do.
+    """
+
+    width: int
+    reads: Expr
+    writes: Ref
+    activation: str = "relu"
+    k: int = 0
+    centred: bool = False
+    skip: bool = False
+    across: bool = False
+    blocks: tuple[int, ...] = ()
+
+
+def transcoded(card: CardData, coding: Coding) -> CardData:
+    """The card with features of a value of each block, and with the value's error beside them.
+
+    Raises VieteError for a value that no equation of a block makes, and where there are features.
+    """
+    return Transcoding(card, coding).card()
+
+
+def has_features(card: CardData) -> bool:
+    """Whether features were put into a card."""
+    return {PRE, FEATURE, ERROR} <= {e.left.symbol.base for e in card.equations}
+
+
+class Transcoding:
+    """One card with one kind of features."""
+
+    def __init__(self, card: CardData, coding: Coding) -> None:
+        self.old, self.coding = card, coding
+        made = [e for e in card.equations if e.name == coding.writes.key and e.loop is not None]
+        if not made:
+            raise VieteError(
+                f"features stand for a value of each block, and {show(coding.writes)} is none of "
+                f"{card.title}"
+            )
+        self.made = made[0]
+        assert self.made.loop is not None
+        self.loop: Loop = self.made.loop
+        self.letter = Slot(self.loop.index, True)
+        self.block = Idx(self.loop.index)
+        self.parameters: list[Parameter] = []
+        self.equations: list[Equation] = []
+        if f"{FEATURE}^{self.loop.index}" in card.symbols:
+            raise VieteError(f"{card.title} has features already; put in one kind of them")
+        taken = card.names | card.loop_letters | {i.name for i in card.indices}
+        self.other = fresh(taken, "lqsuvw") if coding.across else ""
+        self.size = Symbol("dim", "F", () if "F" not in card.symbols else (Slot("enc"),))
+        self.width = card.size_expr(shapes_of(card).types[coding.writes.key].shape[-1])
+
+    def card(self) -> CardData:
+        """The card with the features."""
+        old, coding = self.old, self.coding
+        was = labelled(old, self.made.left.symbol, "old")
+        read = coding.reads
+        if self.made.name in read.keys:  # of an autoencoder
+            read = old.substitute(read, names={self.made.name: Abstraction(was.slots, was.member)})
+        below = Ref(self.size)
+        enc, shift = (
+            self.parameter("W", "enc", self.read_width(), below),
+            self.parameter("b", "enc", below),
+        )
+        back = self.parameter("b", "dec", self.width)
+        source = Apply("sub", (read, back)) if coding.centred else read
+        pre = self.value(
+            PRE, Apply("add", (Apply("prod", (source, enc)), shift)), "before the gate"
+        )
+        feature = self.value(FEATURE, self.gated(pre), "features, each by its entry")
+        total = Apply("add", (self.decoded(feature), back))
+        if coding.skip:
+            skip = self.parameter("W", "skip", self.read_width(), self.width)
+            total = Apply("add", (total, Apply("prod", (read, skip))))
+        decoded = self.value(DECODED, total, "what the features write")
+        error = self.value(ERROR, Apply("sub", (was.member, decoded)), "what they lack of it")
+        coded: Expr = Apply("add", (decoded, error))
+        if coding.blocks:
+            here: list[Expr] = [Apply("eq", (self.block, num(k))) for k in coding.blocks]
+            coded = Apply("where", (reduce(either, here), coded, was.member))
+        last = restated(self.made, self.made.left, coded)
+        first = restated(self.made, was.member, self.made.right)
+        place = old.equations.index(self.made)
+        equations = (
+            *old.equations[:place],
+            first,
+            *self.equations,
+            last,
+            *old.equations[place + 1 :],
+        )
+        indices = old.indices
+        if coding.across:
+            indices = (
+                *indices,
+                Index(self.other, self.loop.lower, self.loop.upper, "a later block"),
+            )
+            zero = self.written
+            start = Ref(zero, (num(self.first_block() - 1), Idx(self.other)))
+            empty = Apply("times", (num(0), self.entering()))
+            before = next(k for k, e in enumerate(equations) if e.loop == self.loop)
+            text = Text(show_equation(start, empty))
+            equations = (
+                *equations[:before],
+                Equation(start, empty, text=text),
+                *equations[before:],
+            )
+        made = replace(
+            old, equations=equations, indices=indices,
+            dims=(*old.dims, Dimension(self.size, num(coding.width), meaning="features")),
+            parameters=(*old.parameters, *self.parameters),
+        )  # fmt: skip
+        out = unlike_family(ordered(made, self.made.text))
+        shapes_of(out)
+        return out
+
+    def first_block(self) -> int:
+        """The number of the first block."""
+        size = self.old.size(self.loop.lower)
+        return 1 if size is None else int(size.value(self.old.sizes) or 1)
+
+    def entering(self) -> Expr:
+        """A value before the first block that has the shape of what is written."""
+        shapes = shapes_of(self.old)
+        wanted = shapes.types[self.made.name].shape
+        for e in self.old.equations:
+            if e.loop is None and not e.left.free and shapes.types[e.name].shape == wanted:
+                return e.left
+        raise VieteError(
+            f"nothing before the blocks of {self.old.title} has the shape of its stream"
+        )
+
+    def read_width(self) -> Expr:
+        """How wide is what features read."""
+        return self.old.size_expr(shapes_of(self.old).of(self.coding.reads).shape[-1])
+
+    def parameter(self, base: str, label: str, *shape: Expr) -> Ref:
+        """A new parameter of each block."""
+        symbol = Symbol("parameter", base, (Slot(label),), (self.letter,))
+        if symbol.key in self.old.symbols:
+            raise VieteError(
+                f"{self.old.title} has a {symbol.key} already, which features would have"
+            )
+        self.parameters.append(Parameter(symbol, shape, meaning="of features"))
+        return symbol.member
+
+    def value(self, base: str, right: Expr, meaning: str) -> Ref:
+        """A new value of each block."""
+        symbol = Symbol("value", base, (), (self.letter,))
+        self.equations.append(Equation(
+            symbol.member, right, self.loop, self.made.part, meaning,
+            text=Text(show_equation(symbol.member, right))))  # fmt: skip
+        return symbol.member
+
+    def gated(self, pre: Expr) -> Expr:
+        """The features of what stands before their gate."""
+        coding, call = self.coding, self.old.library
+        if coding.activation == "topk":
+            return call("ReLU", call("top", pre, num(coding.k)))
+        if coding.activation == "jumprelu":
+            level = self.parameter("theta", "enc", Ref(self.size))
+            return Apply("where", (Apply("gt", (pre, level)), pre, num(0)))
+        return call("ReLU", pre)
+
+    @property
+    def written(self) -> Symbol:
+        """What features up to a block write to a later one."""
+        return Symbol("value", WRITTEN, (), (self.letter, Slot(self.other, True)))
+
+    def decoded(self, feature: Expr) -> Expr:
+        """What features write to their own block, those of earlier blocks too where they do."""
+        if not self.coding.across:
+            return Apply("prod", (feature, self.parameter("W", "dec", Ref(self.size), self.width)))
+        written = self.written
+        symbol = Symbol("parameter", "W", (Slot("dec"),), written.sup)
+        self.parameters.append(
+            Parameter(symbol, (Ref(self.size), self.width), meaning="of features")
+        )
+        before = Ref(written, (Apply("sub", (self.block, num(1))), Idx(self.other)))
+        right = Apply("add", (before, Apply("prod", (feature, symbol.member))))
+        self.equations.append(Equation(
+            written.member, right, self.loop, self.made.part, "what is written to later blocks",
+            text=Text(show_equation(written.member, right))))  # fmt: skip
+        return Ref(written, (self.block, self.block))
+
+
+def either(a: Expr, b: Expr) -> Expr:
+    """One condition or the other."""
+    return Apply("or", (a, b))
+
+
+__all__ = ["ACTIVATIONS", "DECODED", "ERROR", "FEATURE", "PRE", "WRITTEN", "Coding", "has_features",
+           "transcoded"]  # fmt: skip
