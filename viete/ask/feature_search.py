@@ -14,7 +14,7 @@ from itertools import count
 import numpy as np
 
 from viete.ask.feature_graph import EMBEDDING, TARGET, FeatureGraph, FeatureNode
-from viete.ask.feature_tracing import Tracer
+from viete.ask.feature_tracing import FeatureTracer
 from viete.errors import VieteError
 from viete.evaluate.labels import tokens_along
 from viete.evaluate.run import Run
@@ -34,13 +34,13 @@ def feature_graph(
     The ``nodes`` most influential features are explained too, in the order of their influence.
     Raises VieteError for a card without features, for several texts, and for what is no number.
     """
-    return Search(Tracer(run)).graph([of] if isinstance(of, str) else of, top, nodes)
+    return FeatureSearch(FeatureTracer(run)).graph([of] if isinstance(of, str) else of, top, nodes)
 
 
-class Search:
+class FeatureSearch:
     """The search for a graph of one run."""
 
-    def __init__(self, tracer: Tracer) -> None:
+    def __init__(self, tracer: FeatureTracer) -> None:
         self.tracer = tracer
 
     def graph(self, asked: Sequence[str], top: int, most: int) -> FeatureGraph:

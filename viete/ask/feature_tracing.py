@@ -49,7 +49,7 @@ from viete.rewrite.transcoding import ERROR, FEATURE, PRE
 SEED = "seed"
 
 
-class Tracer:
+class FeatureTracer:
     """One run whose card has features, with what is taken as given."""
 
     def __init__(self, run: Run) -> None:
@@ -250,4 +250,4 @@ def total_of(terms: Sequence[Expr]) -> Expr:
     return total
 
 
-__all__ = ["Tracer"]
+__all__ = ["FeatureTracer"]
