@@ -65,9 +65,9 @@ class FeatureTracer:
         assert self.pre.loop is not None
         self.letter = self.pre.loop.index
         self.numbers = run.program.range_of(self.letter)
-        self.held = with_held(run, self.given())
+        self.held = with_held(run, self.held_names())
 
-    def given(self) -> list[str]:
+    def held_names(self) -> list[str]:
         """What is taken as given: patterns, scales, features and errors."""
         lines = linearity(self.card)
         patterns = [show(e.left) for e in self.card.equations if lines.is_pattern(e.left)]

@@ -130,7 +130,7 @@ class Transcoding:
                 *indices,
                 Index(self.other, self.loop.lower, self.loop.upper, "a later block"),
             )
-            zero = self.written
+            zero = self.writing
             start = Ref(zero, (num(self.first_block() - 1), Idx(self.other)))
             empty = Apply("times", (num(0), self.entering()))
             before = next(k for k, e in enumerate(equations) if e.loop == self.loop)
@@ -198,7 +198,7 @@ class Transcoding:
         return call("ReLU", pre)
 
     @property
-    def written(self) -> Symbol:
+    def writing(self) -> Symbol:
         """What features up to a block write to a later one."""
         return Symbol("value", WRITTEN, (), (self.letter, Slot(self.other, True)))
 
@@ -206,7 +206,7 @@ class Transcoding:
         """What features write to their own block, those of earlier blocks too where they do."""
         if not self.coding.across:
             return Apply("prod", (feature, self.parameter("W", "dec", Ref(self.size), self.width)))
-        written = self.written
+        written = self.writing
         symbol = Symbol("parameter", "W", (Slot("dec"),), written.sup)
         self.parameters.append(
             Parameter(symbol, (Ref(self.size), self.width), meaning="of features")
