@@ -654,7 +654,8 @@ class Parser(Cursor):
     ) -> tuple[Callable[[], Expr], list[Script]] | None:
         """What a name of no value of the card means, and the scripts that are no part of it."""
         below = [s for s in items if s.sign == "_"]
-        for k in range(len(below), -1 if base not in self.scope.indices else 0, -1):
+        most = min(len(below), 1)  # such a name has one label, as W_U does
+        for k in range(most, -1 if base not in self.scope.indices else 0, -1):
             if (meant := self.scope.second(key_of(base, below[:k]))) is not None:
                 return meant, [*below[k:], *(s for s in items if s.sign == "^")]
         return None
