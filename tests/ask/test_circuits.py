@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -242,3 +243,34 @@ def test_a_card_without_a_residual_stream_has_no_edges() -> None:
     root = next(e.left for e in card.equations if e.name == "logits")
     with pytest.raises(VieteError, match="has no residual stream"):
         Wiring(program(card), [root])
+
+
+def test_a_claim_may_be_about_all_texts_together() -> None:
+    model = small("attention-only-2")
+    given = texts()
+    each = [model.run(ids)["logits"][-1, 3] for ids in given]
+    number = "mean_{texts}(logits_{-1,3})"
+    for offset, ok in ((0.0, True), (0.01, False)):
+        value = np.mean(each) + offset
+        found = model.check(f"{number} ≈ {value:.9f} within 0.000001", texts=given)
+        assert found.ok is ok
+    assert model.check("max_{texts}(logits_{-1,3}) > " + f"{sorted(each)[-2]:.9f}", texts=given).ok
+    with pytest.raises(VieteError, match="one number"):
+        model.check("mean_{texts}(logits_{-1}) ≥ 0", texts=given)
+
+
+def test_a_circuit_is_a_model_whose_claims_hold(tmp_path: Path) -> None:
+    model = small("gpt2")
+    of = r"\sum_{j=0}^{n-2} logsoftmax(logits_j)[t_{j+1}] / (n - 1)"
+    circuit = model.circuit(of, "random(6)", edges=10)
+    circuit.save(tmp_path / "circuit")
+    again = vt.load(tmp_path / "circuit")
+    assert again.check().claims.ok and len(again.card.claims) == 2
+    one = [3, 1, 4]
+    np.testing.assert_allclose(again.run(one)["logits"], circuit.run(one)["logits"], atol=1e-12)
+    search = model.circuits(of, "random(6)")
+    assert search.sweep([0, len(search.edges)]) == pytest.approx([0, 1])
+    with pytest.raises(VieteError, match="nothing to explain"):
+        model.circuits("0 logits_{-1,3}", "random(6)").sweep([3])
+    with pytest.raises(VieteError, match="one number of each text"):
+        model.circuits("logits_{-1}", "random(6)")

@@ -16,8 +16,9 @@ from viete.errors import VieteError
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = (
-    "asking.md", "backward.md", "checking.md", "checkpoints.md", "claims.md", "exact.md",
-    "expanding.md", "export.md", "graphs.md", "interventions.md", "plan.md", "transformerlens.md",
+    "asking.md", "backward.md", "checking.md", "checkpoints.md", "circuits.md", "claims.md",
+    "exact.md", "expanding.md", "export.md", "graphs.md", "interventions.md", "plan.md",
+    "transformerlens.md",
 )  # fmt: skip
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 

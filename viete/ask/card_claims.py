@@ -8,6 +8,7 @@ from math import prod
 from typing import Any
 
 from viete.analysis.kinds import COMPARISONS
+from viete.ask.claim_means import OverTexts, is_over_texts
 from viete.ask.claim_proofs import proof_of
 from viete.ask.claim_runs import ClaimRuns
 from viete.ask.claim_texts import ReadTexts
@@ -202,18 +203,24 @@ def check_claims(
     for source in dict.fromkeys(c.texts for c in claims):
         group = {j: c for j, c in enumerate(claims) if c.texts == source}
         found: dict[int, dict[Choice, Finding]] = {j: {} for j in group}
+        together = {j: OverTexts(c) for j, c in group.items() if is_over_texts(c)}
         runs, written = 0, dict[int, str]()
         for place, run in runs_of.runs(source):
             runs += 1
             for j, claim in group.items():
                 written[j] = claim.show("unicode", run.in_words)
+                if j in together:
+                    together[j].add(run)
+                    continue
                 for choice, made in outcomes(run, claim).items():
                     before = found[j].get(choice)
                     placed = at(made, place)
                     found[j][choice] = placed if before is None else all_of((before, placed))
+        for j, over in together.items():
+            found[j] = outcomes(run, over.made())
         for j, claim in group.items():
             verdict = Verdict(claim, one_of(found[j].values()), runs, written=written[j])
-            holds = verdict.failure is None and not verdict.finding.empty
+            holds = verdict.failure is None and not verdict.finding.empty and j not in together
             verdicts[j] = replace(verdict, proof=proof_of(card, claim)) if holds else verdict
     ordered = tuple(verdicts[j] for j in range(len(claims)))
     return Claims(card.title, runs_of.of, ordered, meaning=meaning)

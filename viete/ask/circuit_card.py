@@ -33,6 +33,7 @@ from viete.notation.tree import (
 from viete.rewrite.inlining import without_unused
 from viete.rewrite.put import unlike_family
 
+OUTPUT = "Output"  # what comes after the blocks, where the card has no title for it
 MEAN = "mean"  # the label of a length: how many positions have a mean
 Array = Any
 
@@ -166,9 +167,11 @@ class Writing:
 
     def equation(self, made: Made, left: Ref, right: Expr) -> Equation:
         """An equation, in the part of its block."""
-        home = self.wiring.program.steps[made.place[0]]
+        steps = self.wiring.program.steps
+        home = steps[made.place[0]]
         blocks = ", ".join(str(k) for k in home.makes[1])
-        part = f"Block {blocks}" if home.loops else home.equation.part
+        part = home.equation.part or OUTPUT * any(s.loops for s in steps[: made.place[0]])
+        part = f"Block {blocks}" if home.loops else part
         same = left is made.left and left.symbol.base == home.equation.left.symbol.base
         meaning = home.equation.meaning if same else ""
         return Equation(left, right, part=part, meaning=meaning)

@@ -29,28 +29,30 @@ from viete.evaluate.run import Run
 from viete.evaluate.schedule import Member, program
 from viete.graph.card import CardData
 from viete.notation.printer import show
-from viete.notation.tree import Expr, Num, Ref, refs, transform
+from viete.notation.tree import Expr, Num, Ref, num, refs, transform
 from viete.rewrite.adjoint.shares import partial as slope
 from viete.rewrite.opening import underived
 
 Array = Any
+SAME = 1e-9  # of two numbers, in relation to them
 BATCH = 32  # texts of a length that are run together
 
 
 class Circuits:
     """The edges of a model's card that a number of its runs, ``of``, is made of, on some texts.
 
-    ``texts`` are ids (n). Raises VieteError for an ``of`` that is no number of every text, and for
-    a card without a residual stream.
+    ``texts`` are ids (n), which ``source`` names. Raises VieteError for an ``of`` that is no number
+    of every text, and for a card without a residual stream.
     """
 
     def __init__(
         self, card: CardData, weights: Mapping[str, Array], of: str, texts: Sequence[Array],
-        first: Run | None = None,
+        first: Run | None = None, source: str = "",
     ) -> None:  # fmt: skip
         if not texts:
             raise VieteError("a circuit is one of texts; give at least one")
         self.card, self.program, self.weights = card, program(card), weights
+        self.source = source
         self.batches = list(batches(texts))
         self.item = card.inputs[0].name
         first = first or execute(self.program, {self.item: self.batches[0]}, weights, [])
@@ -63,14 +65,22 @@ class Circuits:
 
     def number(self, run: Run, of: str) -> Expr:
         """What a circuit is of, as a formula of values with numbers for blocks and heads."""
-        e = underived(self.card, query(run, run.parse(of), Text(of, "<of>")).formula)
-        e = Stream(self.program).normal(e)
-        for x in refs(e):
-            if x.symbol.kind != "dim" and any(not isinstance(k, Num) for k in x.index):
-                raise VieteError(
-                    f"a circuit is of one number: give blocks and heads in {show(x)} numbers"
-                )
+        asked = query(run, run.parse(of), Text(of, "<of>"))
+        e = Stream(self.program).normal(underived(self.card, asked.formula))
+        e = transform(e, self.counted)
+        loose = [x for x in refs(e) if any(not isinstance(k, Num) for k in x.index)]
+        if asked.type.shape or asked.places or loose:
+            raise VieteError(
+                f"a circuit is of one number of each text, such as logits_{{-1, 5}}, and {of} is "
+                f"several"
+            )
         return e
+
+    def counted(self, e: Expr) -> Expr | None:
+        """A member of a family with the numbers that its indices come to."""
+        if not isinstance(e, Ref) or e.free or not e.index:
+            return None
+        return Ref(e.symbol, tuple(num(self.program.index_size(k, {})) for k in e.index))
 
     @property
     def edges(self) -> tuple[CircuitEdge, ...]:
@@ -162,14 +172,22 @@ class Circuits:
         """That of no edge at all: everything at its mean."""
         return self.measured(())
 
-    def faithfulness(self, edges: Collection[CircuitEdge]) -> float:
-        """How much of what the model does some edges do: 0 for none of them, 1 for all."""
-        return (self.measured(edges) - self.of_none) / (self.of_model - self.of_none)
+    @property
+    def ends(self) -> tuple[float, float]:
+        """What all edges give and what none gives. Raises VieteError where they give the same."""
+        whole, none = self.of_model, self.of_none
+        if not abs(whole - none) > SAME * max(1.0, abs(whole)):
+            raise VieteError(
+                f"{show(self.of)} is {whole:.6g} in the mean with all edges and with none, so "
+                "there is nothing to explain; take a number that depends on the text, as a loss"
+            )
+        return whole, none
 
-    def completeness(self, edges: Collection[CircuitEdge]) -> float:
-        """How much of it is gone without these edges: 1 for all of them, 0 for none."""
-        rest = set(self.edges) - set(edges)
-        return 1 - (self.measured(rest) - self.of_none) / (self.of_model - self.of_none)
+    def sweep(self, counts: Iterable[int]) -> np.ndarray:
+        """The faithfulness of the circuits of so many edges: 0 for none of them, 1 for all."""
+        values = np.array([self.measured(self.largest(k)) for k in counts])
+        whole, none = self.ends
+        return (values - none) / (whole - none)
 
     # -- scores ------------------------------------------------------------------------------------
 

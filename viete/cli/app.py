@@ -12,6 +12,7 @@ import viete
 from viete.cli import (
     ask,
     check,
+    circuit,
     doc,
     expand,
     explore,
@@ -83,7 +84,8 @@ def options(
 
 
 for function in (
-    show.show, show.cards, doc.doc, run.run, ask.ask, check.check, expand.expand, explore.explore,
+    show.show, show.cards, doc.doc, run.run, ask.ask, check.check, expand.expand,
+    circuit.circuit, explore.explore,
     grad.grad, export.export,
     lesson.lesson, train.train, train.plot, sample.sample, tour.tour,
 ):  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from copy import copy
 from dataclasses import replace
 from functools import cached_property, partial
@@ -14,6 +14,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from viete.ask.card_claims import Claims
+from viete.ask.claim_texts import texts_of
 from viete.document.tree import Block, paragraph
 from viete.errors import Text, VieteError
 from viete.evaluate.answer_page import literal
@@ -46,11 +47,16 @@ from viete.nouns.run import Questions, questions
 from viete.nouns.verbs import Verbs
 from viete.rewrite.reparametrization import Folding
 from viete.sampling.generation import sample
+from viete.text.prompts import TextReader
 from viete.text.tokenizer import Tokenizer, open_tokenizer
 from viete.text.words import TokenizerWords
 
 if TYPE_CHECKING:
     import torch
+
+    from viete.ask.circuit_edges import CircuitEdge
+    from viete.ask.circuit_findings import CircuitFindings
+    from viete.ask.circuits import Circuits
 
 Array = Any
 C = TypeVar("C", bound=CardData)
@@ -251,6 +257,47 @@ class Model(Verbs, Texts, Hooked, Generic[C]):
             self.card, self.tensors, *claims, tokens=ids, texts=texts, against=against, seed=seed,
             encode=self.text_ids, words=lambda: self.words, **inputs,
         )  # fmt: skip
+
+    def circuits(self, of: str, texts: Any) -> Circuits:
+        """The edges that a number of the model's runs owes itself to, with their scores.
+
+        ``of`` is one number of each text, ``texts`` a file, a list of texts or of ids, or drawn
+        ones, as ``repeated(16)``. Raises VieteError for what is no number, and for a card without a
+        residual stream. See `viete.ask.circuits`.
+        """
+        from viete.ask.circuits import Circuits
+
+        reading = TextReader(self.text_ids)
+        named = isinstance(texts, str | Path)
+        ids = texts_of(str(texts), self.card, 0, reading.file) if named else reading.ids(texts)
+        first = self.run(ids[0], names=[])
+        return Circuits(self.card, self.weights, of, ids, first, str(texts) if named else "")
+
+    def circuit(self, of: str, texts: Any, edges: int | Collection[CircuitEdge] = 20) -> Self:
+        """What is left of the model with some edges, all else at its mean over the texts.
+
+        >>> circuit = model.circuit("logits_{-1, 5}", "texts.txt", edges=20)        # doctest: +SKIP
+        >>> circuit.check().ok                                                      # doctest: +SKIP
+        True
+
+        Its card has the equations of what is left, and claims what it gives, and how faithful that
+        is, of these texts. ``edges`` is how many, the largest to first order, or which. Raises
+        VieteError as `circuits` does, and where the texts have nothing to explain.
+        """
+        from viete.ask.circuit_findings import findings
+
+        search = self.circuits(of, texts)
+        some = search.largest(edges) if isinstance(edges, int) else edges
+        return self.with_circuit(search, findings(search, some))
+
+    def with_circuit(self, circuits: Circuits, found: CircuitFindings) -> Self:
+        """The model of a circuit that was found."""
+        from viete.ask.circuit_findings import circuit_of
+
+        card, weights = circuit_of(circuits, found)
+        out = self.over(card, lambda card: weights)
+        out.tensors = in_memory(f"{self.tensors.path}, a circuit", weights)
+        return out
 
     def after(self, steps: Sequence[Folding]) -> Self:
         """As `Verbs` asks: the new weights are made of the old ones."""

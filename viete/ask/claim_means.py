@@ -1,0 +1,61 @@
+"""Claims about several texts together: what stands below ``mean_{texts}`` is asked of each run.
+
+Its sum, mean or greatest over the runs is then a number in the claim, which is held to one run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+
+from viete.ask.over_texts import FOLDS, outermost
+from viete.errors import VieteError
+from viete.evaluate.inputs import host
+from viete.evaluate.queries import query
+from viete.evaluate.run import Run
+from viete.graph.claim import Claim
+from viete.notation.printer import show
+from viete.notation.symbols import TEXTS
+from viete.notation.tree import Apply, Bind, Expr, num, replaced
+
+
+def is_over_texts(claim: Claim) -> bool:
+    """Whether a claim has a sum, a mean or a greatest value over texts in it."""
+    return any(TEXTS in e.binders for e in claim.formulas)
+
+
+@dataclass
+class OverTexts:
+    """What the binders over texts of a claim come to, run by run."""
+
+    claim: Claim
+    found: dict[Bind, list[float]] = field(default_factory=dict)
+
+    def add(self, run: Run) -> None:
+        """Take in what a run has below each binder. Raises VieteError for what is no number."""
+        for b in (b for e in self.claim.formulas for b in outermost(e)):
+            value = np.asarray(host(run.ordered(run.evaluate(query(run, b.body)), ())))
+            if value.size != 1 or b.op not in FOLDS:
+                raise self.claim.text.error(
+                    f"over {TEXTS} a claim has {', '.join(FOLDS)} of one number, and "
+                    f"{show(b.body)} is none"
+                )
+            self.found.setdefault(b, []).append(float(value.item()))
+
+    def made(self) -> Claim:
+        """The claim with numbers in the place of these."""
+        put: dict[Expr, Expr] = {b: number(float(FOLDS[b.op](v))) for b, v in self.found.items()}
+        return self.claim.over(lambda e: replaced(e, put))
+
+
+def number(value: float) -> Expr:
+    """A finite number as a formula. Raises VieteError for another."""
+    if not np.isfinite(value):
+        raise VieteError(f"over {TEXTS} this comes to {value}, which is no number")
+    exact = num(Fraction(abs(value)))
+    return Apply("neg", (exact,)) if value < 0 else exact
+
+
+__all__ = ["OverTexts", "is_over_texts", "number"]
