@@ -50,7 +50,12 @@ def texts() -> list[np.ndarray]:
 
 
 class ByHand:
-    """The models in PyTorch, with an input of its own for each reader."""
+    """The models in PyTorch, with an input of its own for each reader.
+
+    Embeddings are ``part`` of the way from their ``mean``.
+    """
+
+    part, mean = 1.0, None
 
     def __init__(self, name: str, model: Any) -> None:
         self.name, self.card = name, model.card
@@ -110,6 +115,9 @@ class ByHand:
     def logits(self, ids: np.ndarray, see: See) -> Tensor:
         w, out = self.weights, dict[str, Tensor]()
         out["x^0"] = w["W_E"][ids]
+        if self.part < 1:
+            mean = self.mean[: len(ids)]
+            out["x^0"] = mean + self.part * (out["x^0"] - mean)
         fixed = torch.zeros_like(out["x^0"])
         if self.name == "gemma2":
             out["x^0"] = out["x^0"] * SIZES["d"] ** 0.5
@@ -211,31 +219,62 @@ def test_scores_are_autograd_of_split_inputs_and_exact_ones_are_patches(name: st
     circuits = Circuits(model.card, model.weights, OF, given)
     hand = ByHand(name, model)
     means = means_by_hand(hand, given)
+    wanted = scores_by_hand(hand, given, means)
+    for edge, score in circuits.scores.items():
+        assert score == pytest.approx(wanted[show(edge.writer), show(edge.reader)], abs=1e-10)
+    for edge, lost in circuits.exact(circuits.edges[::9]).items():
+        rest = circuits.measured({*circuits.edges} - {edge})
+        assert lost == pytest.approx(circuits.of_model - rest, abs=1e-10)
+
+
+def test_scores_of_several_steps_are_integrated_gradients() -> None:
+    model = small("pythia")
+    given = texts()
+    circuits = Circuits(model.card, model.weights, OF, given, steps=2)
+    hand = ByHand("pythia", model)
+    means = means_by_hand(hand, given)
+    each = []
+    for hand.part in (0.25, 0.75):
+        hand.mean = means["x^0"]
+        each.append(scores_by_hand(hand, given, means))
+    for edge, score in circuits.scores.items():
+        key = show(edge.writer), show(edge.reader)
+        assert score == pytest.approx((each[0][key] + each[1][key]) / 2, abs=1e-10)
+
+
+def scores_by_hand(
+    hand: ByHand, given: Sequence[np.ndarray], means: Mapping[str, Tensor]
+) -> dict[tuple[str, str], float]:
+    """How far each writer is from its mean, times the slope of each reader's own input."""
     scores: dict[tuple[str, str], float] = {}
+    part = hand.part
     for ids in given:
-        seen: list[tuple[str, Tensor, dict[str, Tensor]]] = []  # keys of a group twice
+        clean: dict[str, Tensor] = {}
+        seen: list[tuple[str, Tensor, list[str]]] = []  # keys of a group twice
+
+        def look(reader: str, writers: Mapping[str, Tensor], fixed: Tensor,
+                 clean: Any = clean) -> Tensor:  # fmt: skip
+            clean.update(writers)
+            return sum(writers.values()) + fixed
 
         def see(reader: str, writers: Mapping[str, Tensor], fixed: Tensor,
                 seen: Any = seen) -> Tensor:  # fmt: skip
             x = (sum(writers.values()) + fixed).requires_grad_()
             x.retain_grad()
-            seen.append((reader, x, dict(writers)))
+            seen.append((reader, x, [*writers]))
             return x
 
+        hand.part = 1.0
+        hand.logits(ids, look)
+        hand.part = part
         hand.logits(ids, see)[-1, 3].backward()
         for reader, x, writers in seen:
-            for w, v in writers.items():
-                slope = torch.zeros_like(x) if x.grad is None else x.grad
-                moved = (v - means[w][: len(v)]).detach()
-                key = w, reader
-                scores[key] = scores.get(key, 0.0) + float((moved * slope).sum()) / len(given)
-    for edge, score in circuits.scores.items():
-        wanted = scores[show(edge.writer), show(edge.reader)]
-        assert score == pytest.approx(wanted, abs=1e-10)
-    some = circuits.edges[::9]
-    for edge, lost in circuits.exact(some).items():
-        rest = circuits.measured({*circuits.edges} - {edge})
-        assert lost == pytest.approx(circuits.of_model - rest, abs=1e-10)
+            slope = torch.zeros_like(x) if x.grad is None else x.grad
+            for w in writers:
+                away = clean[w] - means[w][: len(slope)]
+                found = float((away * slope).sum()) / len(given)
+                scores[w, reader] = scores.get((w, reader), 0.0) + found
+    return scores
 
 
 def test_a_card_without_a_residual_stream_has_no_edges() -> None:

@@ -2,8 +2,10 @@
 
 An edge is scored to first order, by the derivative of the number by the reader's own stream times
 how far the writer is from its mean at that position (edge attribution patching: Syed, Rager & Conmy
-2023), and exactly, by running the model with the edge at its mean (activation patching). Every
-circuit is a card, see `viete.ask.circuit_card`.
+2023). Of several steps the derivative is the mean of those on the way from the embeddings' means
+(integrated gradients: Hanna, Pezzelle & Belinkov 2024). It is scored exactly by running the model
+with the edge at its mean (activation patching). Every circuit is a card, see
+`viete.ask.circuit_card`.
 """
 
 from __future__ import annotations
@@ -41,18 +43,21 @@ BATCH = 32  # texts of a length that are run together
 class Circuits:
     """The edges of a model's card that a number of its runs, ``of``, is made of, on some texts.
 
-    ``texts`` are ids (n), which ``source`` names. Raises VieteError for an ``of`` that is no number
-    of every text, and for a card without a residual stream.
+    ``texts`` are ids (n), which ``source`` names; ``steps`` is how many derivatives are taken.
+    Raises VieteError for an ``of`` that is no number of every text, and for a card without a
+    residual stream.
     """
 
     def __init__(
         self, card: CardData, weights: Mapping[str, Array], of: str, texts: Sequence[Array],
-        first: Run | None = None, source: str = "",
+        first: Run | None = None, source: str = "", steps: int = 1,
     ) -> None:  # fmt: skip
         if not texts:
             raise VieteError("a circuit is one of texts; give at least one")
+        if steps < 1:
+            raise VieteError(f"steps is how many derivatives are taken, at least 1, not {steps}")
         self.card, self.program, self.weights = card, program(card), weights
-        self.source = source
+        self.source, self.steps = source, steps
         self.batches = list(batches(texts))
         self.item = card.inputs[0].name
         first = first or execute(self.program, {self.item: self.batches[0]}, weights, [])
@@ -195,19 +200,43 @@ class Circuits:
     def scores(self) -> dict[CircuitEdge, float]:
         """What the number owes to each edge to first order, in the mean over the texts."""
         totals = dict.fromkeys(self.edges, 0.0)
-        for run in self.clean:
-            metric = query(run, self.metric).formula
-            inner, _ = backward(run, Text(show(metric), "<of>"), metric, self.values[0])
-            slopes = {p.stream: Ref(slope(p.stream.symbol)) for p in self.wiring.ports}
-            inner.supply({(s.key, ()) for s in slopes.values()})
-            arrays = {w: self.array(run, w) for w in self.values[len(slopes) :]}
+        writers = dict.fromkeys(w for p in self.wiring.ports for w in p.writers)
+        for ids, run in zip(self.batches, self.clean, strict=True):
+            arrays = {w: self.array(run, w) for w in writers}
             away = {w: a - self.means[w][: a.shape[1]] for w, a in arrays.items()}
-            for port in self.wiring.ports:
-                by = self.array(inner, slopes[port.stream])
-                for w in port.writers:
-                    totals[CircuitEdge(w, port.reader)] += float(np.vdot(away[w], by))
-        count = sum(map(len, self.batches))
+            for at in self.way(ids, run):
+                for port, by in self.slopes(at).items():
+                    for w in port.writers:
+                        totals[CircuitEdge(w, port.reader)] += float(np.vdot(away[w], by))
+        count = sum(map(len, self.batches)) * self.steps
         return {edge: total / count for edge, total in totals.items()}
+
+    def slopes(self, run: Run) -> dict[Port, np.ndarray]:
+        """The derivatives of the number by the readers' streams."""
+        metric = query(run, self.metric).formula
+        inner, _ = backward(run, Text(show(metric), "<of>"), metric, self.values[0])
+        by = {p: Ref(slope(p.stream.symbol)) for p in self.wiring.ports}
+        inner.supply({(ref.key, ()) for ref in by.values()})
+        return {p: self.array(inner, ref) for p, ref in by.items()}
+
+    def way(self, ids: Array, run: Run) -> Iterator[Run]:
+        """Runs on the way from the means of the embeddings to these, or with one step the run."""
+        if self.steps == 1:
+            yield run
+            return
+        later = set[Ref]()  # what reads the stream
+        for m in self.wiring.made.values():
+            if m.ports or not later.isdisjoint(map(literal, refs(m.right))):
+                later.add(m.left)
+        writers = dict.fromkeys(w for p in self.wiring.ports for w in p.writers if w not in later)
+        for k in range(self.steps):
+            part = (k + 0.5) / self.steps
+            put: dict[Member, Intervention] = {
+                (w.key, ()): partial(between, mean=self.means[w], part=part) for w in writers
+            }
+            yield execute(
+                program(self.whole.card), {self.item: ids}, self.whole_weights, [], put=put
+            )
 
     def exact(self, edges: Iterable[CircuitEdge]) -> dict[CircuitEdge, float]:
         """What is lost of the number when one edge alone is at its mean, in the mean over texts."""
@@ -247,6 +276,12 @@ def moved(stream: Value, _: int | None, here: Value, mean: np.ndarray) -> Value:
     """A reader's stream with one of its writers, which is ``here``, at its mean."""
     rows = as_like(mean[: here.array.shape[-2]], here.array)
     return replace(stream, array=stream.array + (rows - here.array))
+
+
+def between(value: Value, _: int | None, mean: np.ndarray, part: float) -> Value:
+    """A value so far on the way from its mean."""
+    rows = as_like(mean[: value.array.shape[-2]], value.array)
+    return replace(value, array=rows + part * (value.array - rows))
 
 
 def batches(texts: Sequence[Array]) -> Iterator[np.ndarray]:

@@ -22,6 +22,9 @@ def circuit(
     edges: Annotated[
         str, typer.Option(help="So many edges, the largest; 1,2,5,10 measures each number of them.")
     ] = "20",
+    steps: Annotated[
+        int, typer.Option(min=1, help="So many derivatives: integrated gradients.")
+    ] = 1,
     output: Output = None,
 ) -> None:
     """Find the edges that a number of a model owes itself to; write what is left as a card.
@@ -37,7 +40,7 @@ def circuit(
     if model is None:
         weights.complete(card)
         model = Card.of(card).with_weights(weights.weights, seed=weights.seed or 0)
-    circuits = model.circuits(of, texts)
+    circuits = model.circuits(of, texts, steps)
     if len(counts) > 1:
         from viete.report.pictures.curve import curve
 

@@ -258,12 +258,13 @@ class Model(Verbs, Texts, Hooked, Generic[C]):
             encode=self.text_ids, words=lambda: self.words, **inputs,
         )  # fmt: skip
 
-    def circuits(self, of: str, texts: Any) -> Circuits:
+    def circuits(self, of: str, texts: Any, steps: int = 1) -> Circuits:
         """The edges that a number of the model's runs owes itself to, with their scores.
 
         ``of`` is one number of each text, ``texts`` a file, a list of texts or of ids, or drawn
-        ones, as ``repeated(16)``. Raises VieteError for what is no number, and for a card without a
-        residual stream. See `viete.ask.circuits`.
+        ones, as ``repeated(16)``. With ``steps`` a score is by integrated gradients. Raises
+        VieteError for what is no number, and for a card without a residual stream. See
+        `viete.ask.circuits`.
         """
         from viete.ask.circuits import Circuits
 
@@ -271,9 +272,11 @@ class Model(Verbs, Texts, Hooked, Generic[C]):
         named = isinstance(texts, str | Path)
         ids = texts_of(str(texts), self.card, 0, reading.file) if named else reading.ids(texts)
         first = self.run(ids[0], names=[])
-        return Circuits(self.card, self.weights, of, ids, first, str(texts) if named else "")
+        return Circuits(self.card, self.weights, of, ids, first, str(texts) if named else "", steps)
 
-    def circuit(self, of: str, texts: Any, edges: int | Collection[CircuitEdge] = 20) -> Self:
+    def circuit(
+        self, of: str, texts: Any, edges: int | Collection[CircuitEdge] = 20, steps: int = 1
+    ) -> Self:
         """What is left of the model with some edges, all else at its mean over the texts.
 
         >>> circuit = model.circuit("logits_{-1, 5}", "texts.txt", edges=20)        # doctest: +SKIP
@@ -286,7 +289,7 @@ class Model(Verbs, Texts, Hooked, Generic[C]):
         """
         from viete.ask.circuit_findings import findings
 
-        search = self.circuits(of, texts)
+        search = self.circuits(of, texts, steps)
         some = search.largest(edges) if isinstance(edges, int) else edges
         return self.with_circuit(search, findings(search, some))
 
