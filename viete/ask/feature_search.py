@@ -14,7 +14,7 @@ from itertools import count
 import numpy as np
 
 from viete.ask.feature_graph import EMBEDDING, TARGET, FeatureGraph, FeatureNode
-from viete.ask.feature_tracing import FeatureTracer
+from viete.ask.feature_tracing import FeatureTracer, Sources
 from viete.errors import VieteError
 from viete.evaluate.labels import tokens_along
 from viete.evaluate.run import Run
@@ -23,11 +23,10 @@ from viete.notation.tree import Num, Pick
 from viete.rewrite.transcoding import FEATURE
 
 BATCH = 16  # targets of one backward pass
-Sources = list[tuple[FeatureNode, float]]
 
 
 def feature_graph(
-    run: Run, of: str | Sequence[str], top: int = 200, nodes: int = 48
+    run: Run, of: str | Sequence[str], top: int = 200, nodes: int = 32
 ) -> FeatureGraph:
     """The graph of numbers of a run of one text: its ``top`` edges, by influence.
 
@@ -53,25 +52,24 @@ class FeatureSearch:
             return nodes.setdefault((node.kind, node.block, node.position, node.feature), node)
 
         def spread(target: FeatureNode, found: Sources) -> None:
-            whole = sum(abs(w) for _, w in found) or 1.0
-            pairs = [(known(node), w) for node, w in found]
+            pairs = [(known(node), w) for node, w in found[0]]
             for node, w in pairs:
-                node.influence += target.influence * abs(w) / whole
-            into.append((target, pairs))
+                node.influence += target.influence * abs(w) / found[1]
+            into.append((target, (pairs, found[1])))
 
         for text in asked:
             target = self.target(text, 1 / len(asked))
             targets.append(target)
-            spread(target, self.tracer.edges(self.tracer.of_number(self.tracer.run.parse(text)))[0])
+            slopes = self.tracer.of_number(self.tracer.run.parse(text))
+            spread(target, self.tracer.edges(slopes, top)[0])
         done: set[int] = set()
         while len(done) < most:
             waiting = [x for x in nodes.values() if x.kind == FEATURE and id(x) not in done]
             waiting.sort(key=lambda x: -x.influence)
             if not (some := waiting[: min(BATCH, most - len(done))]):
                 break
-            for target, found in zip(
-                some, self.tracer.edges(self.tracer.of_features(some)), strict=True
-            ):
+            sources = self.tracer.edges(self.tracer.of_features(some), top)
+            for target, found in zip(some, sources, strict=True):
                 done.add(id(target))
                 spread(target, found)
         return self.trimmed(targets, into, top)
@@ -107,7 +105,7 @@ class FeatureSearch:
         into: Sequence[tuple[FeatureNode, Sources]], top: int,
     ) -> FeatureGraph:  # fmt: skip
         """The graph of the edges that carry most influence."""
-        leading = {id(target): (target, pairs) for target, pairs in into}
+        leading = {id(target): sources for target, sources in into}
         waiting: list[tuple[float, int, FeatureNode, FeatureNode, float]] = []
         reached: set[int] = set()
         chosen: list[tuple[FeatureNode, FeatureNode, float]] = []
@@ -117,8 +115,7 @@ class FeatureSearch:
             if id(node) in reached or id(node) not in leading:
                 return
             reached.add(id(node))
-            _, pairs = leading[id(node)]
-            whole = sum(abs(w) for _, w in pairs) or 1.0
+            pairs, whole = leading[id(node)]
             for source, w in pairs:
                 share = node.influence * abs(w) / whole
                 heappush(waiting, (-share, next(order), source, node, w))

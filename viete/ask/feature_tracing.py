@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
@@ -47,6 +48,7 @@ from viete.rewrite.opening import underived, without_calls
 from viete.rewrite.transcoding import ERROR, FEATURE, PRE
 
 SEED = "seed"
+Sources = tuple[list[tuple[FeatureNode, float]], float]  # with their weights; the sum of sizes
 
 
 class FeatureTracer:
@@ -164,7 +166,9 @@ class FeatureTracer:
 
     def of_features(self, targets: Sequence[FeatureNode]) -> dict[str, np.ndarray]:
         """The derivatives of what stands before the gates of some features."""
-        seeds = {i: np.zeros((len(targets), *self.source_shape)) for i in self.numbers}
+        kind = np.asarray(self.run[self.start]).dtype
+        kind = kind if kind.kind == "f" else np.dtype(float)
+        seeds = {i: np.zeros((len(targets), *self.source_shape), kind) for i in self.numbers}
         for b, t in enumerate(targets):
             assert t.block is not None
             seeds[t.block][b, t.position] = self.value(f"W_enc^{t.block}")[:, t.feature]
@@ -213,33 +217,51 @@ class FeatureTracer:
         origins = {name: Origin(held, name, {}) for name in whole_names(card)}
         return held.extended(Program(more.unstated), held.sizes, {}, origins)
 
-    def edges(self, slopes: dict[str, np.ndarray]) -> list[list[tuple[FeatureNode, float]]]:
-        """The sources of each target of a batch, with their weights."""
-        batch = len(next(iter(slopes.values())))
+    def edges(self, slopes: dict[str, np.ndarray], most: int) -> list[Sources]:
+        """The largest sources of each target of a batch, so many, and the sum of all sizes."""
         first = self.value(self.start)
-        out: list[list[tuple[FeatureNode, float]]] = [[] for _ in range(batch)]
-
-        def add(kind: str, block: int | None, where: np.ndarray, feature: np.ndarray | None,
-                value: np.ndarray | None, weights: np.ndarray) -> None:  # fmt: skip
-            for b, k in zip(*np.nonzero(weights), strict=True):
-                which = None if feature is None else int(feature[k])
-                active = 0.0 if value is None else float(value[k])
-                node = FeatureNode(kind, block, int(where[k]), which, active)
-                out[b].append((node, float(weights[b, k])))
-
         rows = np.arange(len(first))
+        batch = max(map(len, slopes.values()))  # what no target reaches comes without a batch
+        slopes = {k: np.broadcast_to(g, (batch, *g.shape[1:])) for k, g in slopes.items()}
+        kinds: list[tuple[str, int | None, np.ndarray, np.ndarray | None, np.ndarray | None]] = []
+        found: list[np.ndarray] = []
         if self.start in slopes:
-            add(EMBEDDING, None, rows, None, None, (slopes[self.start] * first).sum(-1))
+            kinds.append((EMBEDDING, None, rows, None, None))
+            found.append((slopes[self.start] * first).sum(-1))
         for i in self.numbers:
-            where, feature, value = self.active[i]
-            total = np.zeros((batch, len(where)))
-            for k, rows_of in self.decoders[i].items():
-                if (g := slopes.get(f"{ERROR}^{k}")) is not None:
-                    total += np.einsum("bad,ad->ba", g[:, where], rows_of)
-            add(FEATURE, i, where, feature, value, total)
-            if (g := slopes.get(f"{ERROR}^{i}")) is not None:
-                add(ERROR, i, rows, None, None, (g * self.value(f"{ERROR}^{i}")).sum(-1))
+            there = {
+                k: g for k in self.decoders[i] if (g := slopes.get(f"{ERROR}^{k}")) is not None
+            }
+            if there:
+                kinds.append((FEATURE, i, *self.active[i]))
+                found.append(sum(self.of_active(i, k, g) for k, g in there.items()))  # type: ignore[arg-type]
+            if i in there:
+                kinds.append((ERROR, i, rows, None, None))
+                found.append((there[i] * self.value(f"{ERROR}^{i}")).sum(-1))
+        weights = np.concatenate(found, axis=1)
+        ends = np.cumsum([0, *(w.shape[1] for w in found)])
+        out = []
+        for row in weights:
+            order = np.argsort(-np.abs(row), kind="stable")[:most]
+            pairs = []
+            for k in order[row[order] != 0]:
+                which = int(np.searchsorted(ends, k, "right")) - 1
+                kind, block, where, feature, value = kinds[which]
+                at = k - ends[which]
+                number = None if feature is None else int(feature[at])
+                active = 0.0 if value is None else float(value[at])
+                pairs.append(
+                    (FeatureNode(kind, block, int(where[at]), number, active), float(row[k]))
+                )
+            out.append((pairs, float(np.abs(row).sum()) or 1.0))
         return out
+
+    def of_active(self, i: int, k: int, slope: np.ndarray) -> np.ndarray:
+        """What the active features of block i add to each target by what they write to block k."""
+        where, rows = self.active[i][0], self.decoders[i][k]
+        ends = np.searchsorted(where, np.arange(slope.shape[1] + 1))
+        parts = [slope[:, j] @ rows[a:b].T for j, (a, b) in enumerate(pairwise(ends))]
+        return np.concatenate(parts, axis=1)
 
 
 def total_of(terms: Sequence[Expr]) -> Expr:
@@ -250,4 +272,4 @@ def total_of(terms: Sequence[Expr]) -> Expr:
     return total
 
 
-__all__ = ["FeatureTracer"]
+__all__ = ["FeatureTracer", "Sources"]
