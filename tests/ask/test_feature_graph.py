@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import viete as vt
+from tests.command_line import viete
+from tests.laws.strategies import tiny
 from viete.ask.feature_graph import EMBEDDING, TARGET
 from viete.ask.feature_search import feature_graph
 from viete.evaluate.run import Run
@@ -211,3 +213,36 @@ def test_layouts_of_files(tmp_path: Path) -> None:
     assert one.run(TEXT)["logits"] == pytest.approx(model.run(TEXT)["logits"], abs=1e-9)
     graph = feature_graph(one.run(TEXT), "logits_{-1,7}")
     assert {x.block for x in graph.nodes if x.kind == "feature"} == {2}
+
+
+@pytest.mark.parametrize(
+    ("name", "reads"), [("phi", "u^i"), ("olmo2", "y^i"), ("mixtral", "v^i"), ("opt", "v^i")]
+)
+def test_features_in_other_families(name: str, reads: str) -> None:
+    """Parallel blocks, norms behind, experts: the model computes what it did."""
+    rng = np.random.default_rng(5)
+    card = tiny(name)
+    d, blocks = int(card.sizes["d"]), int(card.sizes["N"])
+    shapes = {"W_enc": (d, 6), "b_enc": (6,), "W_dec": (6, d), "b_dec": (d,)}
+    arrays = [{k: rng.normal(size=s) for k, s in shapes.items()} for _ in range(blocks)]
+    model = card.with_weights(card.initial_weights(seed=1))
+    each = {k: Coder(a, Path(name)) for k, a in enumerate(arrays)}
+    run = model.put(Coders(each, reads, "m^i")).run([1, 2, 0])
+    np.testing.assert_allclose(run["logits"], model.run([1, 2, 0])["logits"], atol=1e-9)
+    graph = feature_graph(run, "logits_{-1,1}", top=10**6, nodes=2)
+    kinds = {graph.nodes[s].kind for s, _, _ in graph.edges}
+    assert {"feature", "error", EMBEDDING} <= kinds
+
+
+def test_the_command_draws_and_writes_features(tmp_path: Path) -> None:
+    for k, coder in random_coders(np.random.default_rng(1), "jumprelu").blocks.items():
+        (tmp_path / f"coders/layer_{k}").mkdir(parents=True)
+        np.savez(tmp_path / f"coders/layer_{k}/params.npz", **coder.arrays)
+    card = vt.read("gpt2").bind(**SIZES)
+    folder = card.with_weights(card.initial_weights(seed=1)).save(tmp_path / "model")
+    base = ["expand", folder, "--put", tmp_path / "coders", "-t", "3,1,4", "--of", "logits_{-1,7}"]
+    options = ["--into", "feature", "--graph", "--top", "12"]
+    found = read_attribution(viete(*base, *options, "--json").out)
+    assert len(found.edges) == 12
+    viete(*base, *options, "-o", tmp_path / "graph.svg")
+    assert (tmp_path / "graph.svg").read_text().count('class="arrow"') <= 12
