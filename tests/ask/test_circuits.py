@@ -305,6 +305,8 @@ def test_a_circuit_is_a_model_whose_claims_hold(tmp_path: Path) -> None:
     circuit.save(tmp_path / "circuit")
     again = vt.load(tmp_path / "circuit")
     assert again.check().claims.ok and len(again.card.claims) == 2
+    circuit.save(tmp_path / "circuit.md")
+    assert vt.load(tmp_path / "circuit.md").check().claims.ok
     one = [3, 1, 4]
     np.testing.assert_allclose(again.run(one)["logits"], circuit.run(one)["logits"], atol=1e-12)
     search = model.circuits(of, "random(6)")

@@ -29,8 +29,8 @@ def circuit(
 ) -> None:
     """Find the edges that a number of a model owes itself to; write what is left as a card.
 
-    With -o FOLDER the circuit is written as a model: its card, its weights, its tokenizer. Several
-    numbers of edges give a curve: -o curve.svg.
+    With -o circuit.md, or a folder, the circuit is written as a model: its card, and its weights
+    and its tokenizer beside it. Several numbers of edges give a curve: -o curve.svg.
     """
     from viete.ask.circuit_findings import findings
     from viete.nouns.card import Card
@@ -48,8 +48,8 @@ def circuit(
         picture = curve(f"Faithfulness of {source.name}", [str(k) for k in counts], shares, "edges")
         text = picture.svg if output is not None else "\n".join(picture.lines)
         return emit(text, output)
-    if output is not None and output.suffix:
-        raise VieteError(f"-o {output}: a circuit is written to a folder, with its weights")
+    if output is not None and output.suffix not in ("", ".md"):
+        raise VieteError(f"-o {output}: a circuit is a card, circuit.md, or a folder")
     found = findings(circuits, circuits.largest(counts[0]))
     if output is not None:
         model.with_circuit(circuits, found).save(output)

@@ -143,6 +143,7 @@ class SourceOptions:
         from viete.cards.catalogue import shipped
         from viete.formats.hub import SUFFIXES as TENSORS
         from viete.formats.hub import is_id
+        from viete.model.trained import is_run
 
         path = Path(self.name)
         if self.revision is not None:
@@ -153,7 +154,7 @@ class SourceOptions:
             return True
         try:
             if path.exists():
-                return path.is_dir()
+                return path.is_dir() or is_run(path)
         except (OSError, ValueError):  # a name that no file can have
             return False
         return "/" in self.name and is_id(self.name) and path.suffix not in (".md", ".tex", ".json")

@@ -17,8 +17,8 @@ from viete.model import checkpoints
 from viete.model.folder import CONFIG, TENSORS
 from viete.model.mapping import fitting, to_checkpoint
 from viete.model.settings import FAMILY, config_of
-from viete.model.trained import CARD, INPUTS, WEIGHTS, is_run
-from viete.text.tokenizer import FILES, JSON, Tokenizer
+from viete.model.trained import CARD, INPUTS, MARKDOWN, WEIGHTS, is_run, weights_beside
+from viete.text.tokenizer import FILES, JSON, Tokenizer, open_tokenizer
 
 Array = Any
 ROLES = ("bos", "eos", "pad")
@@ -34,13 +34,16 @@ def save(
     Of a card that names its family, and of any one ``to_hf``, it is one for `transformers`: with
     ``config.json``, which is ``base`` where the card came with one, and the family's names for the
     tensors. Of any other card it holds ``card.md`` and the card's own names, and beside them what
-    every run is given where it is given nothing else, ``inputs``.
+    every run is given where it is given nothing else, ``inputs``. Where ``folder`` ends in ``.md``
+    it is the card itself, and its weights lie beside it; see `save_card`.
 
     Each file is written whole. Raises VieteError for weights that do not fit the card, for a folder
     with another model in it, and for `transformers` of a card of none of its families, or with
     other equations than the family's. Nothing has been written then.
     """
     folder = Path(folder)
+    if folder.suffix == MARKDOWN:
+        return save_card(card, weights, folder, tokenizer)
     if to_hf or any(fact == FAMILY for fact, _ in card.facts):
         config = completed_config(config_of(card, base), weights, tokenizer)
         name, text = CONFIG, json.dumps(config, indent=2, ensure_ascii=False) + "\n"
@@ -61,6 +64,32 @@ def save(
     with replacing(folder / name) as file:  # last, since a folder without it is no model
         file.write(text.encode())
     return folder
+
+
+def save_card(
+    card: CardData, weights: Mapping[str, Array], path: Path, tokenizer: Tokenizer | None = None
+) -> Path:  # fmt: skip
+    """Write a card, its weights beside it under its name, and the tokenizer in the same folder.
+
+    Each file is written whole. Raises VieteError for weights that do not fit the card, for a file
+    that is there, and for a folder with another tokenizer in it. Nothing has been written then.
+    """
+    tensors, folder = dict(fitting(card, weights)), path.parent
+    if path.exists():
+        raise VieteError(f"{path}: is a file; give another name")
+    other = None if tokenizer is None else open_tokenizer(folder)
+    if tokenizer is not None and other is not None:
+        if other.dumps() != tokenizer.dumps():
+            raise VieteError(f"{folder / JSON}: is another tokenizer; write to another folder")
+        tokenizer = None
+    with os_refusals(folder, "made"):
+        folder.mkdir(parents=True, exist_ok=True)
+    save_safetensors(weights_beside(path), tensors, {})
+    if tokenizer is not None:
+        save_tokenizer(tokenizer, folder)
+    with replacing(path) as file:
+        file.write(write(card, "md").encode())
+    return path
 
 
 def completed_config(

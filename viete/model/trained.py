@@ -1,6 +1,7 @@
 """A training run's folder as a model: its card, and the weights of one of its checkpoints.
 
-A folder put together by hand, of a ``card.md`` and a ``model.safetensors``, is one too.
+A folder put together by hand, of a ``card.md`` and a ``model.safetensors``, is one too; and so is a
+card beside which a file of weights has its name, ``circuit.md`` and ``circuit.safetensors``.
 """
 
 from __future__ import annotations
@@ -20,20 +21,32 @@ from viete.model.folder import Folder
 from viete.regular import regular
 
 CARD, WEIGHTS = "card.md", "model.safetensors"
+MARKDOWN, SAFETENSORS = ".md", ".safetensors"
 INPUTS = "inputs.safetensors"  # what every run is given where it is given nothing else
 
 
 def is_run(path: str | Path) -> bool:
-    """Whether this is a folder with a card of its own."""
-    try:
-        return isinstance(path, str | Path) and (Path(path) / CARD).is_file()
-    except OSError:
+    """Whether this is a folder with a card of its own, or a card with weights beside it."""
+    if not isinstance(path, str | Path):
         return False
+    path = Path(path)
+    try:
+        if path.suffix == MARKDOWN and path.is_file():
+            return weights_beside(path).is_file()
+        return (path / CARD).is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def weights_beside(card: Path) -> Path:
+    """Where the weights of a run or of a card lie."""
+    return card.with_suffix(SAFETENSORS) if card.suffix == MARKDOWN else card / WEIGHTS
 
 
 def card_of(path: str | Path) -> CardData:
     """The card of a run."""
-    return read(Path(path) / CARD)
+    path = Path(path)
+    return read(path if path.is_file() else path / CARD)
 
 
 def card_digest(run: Path) -> str:
@@ -54,7 +67,7 @@ def open_run(path: str | Path, revision: str | None = None) -> Folder:
     Raises VieteError for a run without one, and for one that is damaged.
     """
     path = Path(path)
-    card, file = card_of(path), path / WEIGHTS
+    card, file = card_of(path), weights_beside(path)
     if checkpoints.steps(path):
         tensors = in_memory(path, checkpoint_of(path, revision or "latest").weights)
     elif not file.is_file():
