@@ -386,7 +386,9 @@ class Hooked(NamedCalls):
 
 def is_key(where: Any) -> bool:
     """Whether this is one name, ``("q", 5)``, and not several."""
-    return isinstance(where, tuple) and len(where) > 1 and isinstance(where[1], int | None)
+    if not isinstance(where, tuple) or len(where) < 2:
+        return False
+    return where[1] is None or hasattr(where[1], "__index__")
 
 
 __all__ = ["Filter", "Hook", "HookPoint", "Hooked"]

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from operator import index
 
 from viete.analysis.def_use import bodies
 from viete.document.displayed import Displayed
@@ -462,6 +463,8 @@ def parted(key: Key) -> tuple[str, int | None, str]:
     """The word, the block and the part of the block of a short name."""
     items = [key] if isinstance(key, str) else list(key) if isinstance(key, tuple) else []
     word, layer, part = (*items, None, None, None)[:3]
+    if hasattr(layer, "__index__"):  # of any library
+        layer = index(layer)
     if not isinstance(word, str) or not isinstance(layer, int | None) or len(items) > 3:
         raise VieteError(
             f'{key!r} is no name of a value; write it as "blocks.5.attn.hook_q" or ("q", 5)'

@@ -57,7 +57,9 @@ def test_prompt(
     start = model.to_tokens(prompt, prepend_bos=prepend_bos)
     if print_details:
         print("Tokenized prompt:", model.to_str_tokens(prompt, prepend_bos=prepend_bos))
-        print("Tokenized answer:", [[model.to_string(t) for t in row] for row in ids])
+        pieces = [[model.to_string(t) for t in row] for row in ids]
+        shown = ("Tokenized answers:", pieces) if several else ("Tokenized answer:", pieces[0])
+        print(*shown)
     places: list[list[tuple[str, int]]] = []
     before = [int(t) for t in start[0]]
     for k in range(len(ids[0])):
