@@ -36,7 +36,7 @@ from viete.rewrite.adjoint.shares import partial as slope
 from viete.rewrite.opening import underived
 
 Array = Any
-SAME = 1e-9  # of two numbers, in relation to them
+SAME = 1e-5  # of two numbers, in relation to them: of single precision
 BATCH = 32  # texts of a length that are run together
 
 
@@ -181,7 +181,7 @@ class Circuits:
     def ends(self) -> tuple[float, float]:
         """What all edges give and what none gives. Raises VieteError where they give the same."""
         whole, none = self.of_model, self.of_none
-        if not abs(whole - none) > SAME * max(1.0, abs(whole)):
+        if not abs(whole - none) > SAME * max(abs(whole), abs(none)):
             raise VieteError(
                 f"{show(self.of)} is {whole:.6g} in the mean with all edges and with none, so "
                 "there is nothing to explain; take a number that depends on the text, as a loss"
