@@ -149,6 +149,18 @@ def test_a_feature_set_to_a_value_is_a_put() -> None:
     assert without.run(TEXT)[of] == pytest.approx(float(run[of]) - weight, abs=1e-9)
 
 
+def test_an_expansion_has_each_feature_once_and_the_errors() -> None:
+    for kind in ("jumprelu", "across"):
+        run = replaced("gpt2", kind).run(TEXT)
+        e = run.expand(f"⟨U_{TOKEN}, norm(x^N_{{-1}})⟩", "feature")
+        assert sum(t.value for t in e) == pytest.approx(float(e.total))
+        last = [t for t in e.terms if t.label.startswith("block 3")]
+        active = int((run["feature^3"][-1] > 0).sum())
+        assert sum("error" in t.label for t in last) == 1
+        if kind == "jumprelu":
+            assert sum("feature" in t.label for t in last) == active
+
+
 def test_graphs_are_written_and_read(tmp_path: Path) -> None:
     graph = feature_graph(replaced("gpt2", "across").run(TEXT), f"logits_{{-1,{TOKEN}}}", top=40)
     text = attribution_json(graph)

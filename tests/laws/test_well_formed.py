@@ -20,6 +20,16 @@ from viete.rewrite.folding import folded
 from viete.rewrite.incremental import derived
 from viete.rewrite.padding import padded
 from viete.rewrite.renaming import joined
+from viete.rewrite.transcoding import Coding, transcoded
+
+
+def coded(m: vt.Card) -> vt.Card:
+    """A card with features of a cross-layer transcoder in the place of its MLPs."""
+    if not {"v^i", "m^i", "x^i"} <= m.symbols.keys():
+        raise VieteError("no MLP")
+    v, made = m.symbols["v^i"].member, m.symbols["m^i"].member
+    return transcoded(m, Coding(6, v, made, "jumprelu", across=True, skip=True))
+
 
 REWRITINGS: dict[str, Callable[[vt.Card], vt.Card]] = {
     "grad": vt.Card.grad,
@@ -32,6 +42,7 @@ REWRITINGS: dict[str, Callable[[vt.Card], vt.Card]] = {
     "padded grad": lambda m: padded(m.grad()),
     "recognised": lambda m: rewrite(m, rules("rewrite", "recognition.md"))[0],
     "incremental padded": lambda m: derived(padded(m)).model,
+    "coded": coded,
     "beside itself": lambda m: joined(m, m, ())[0],
     "beside itself, of the same sizes": lambda m: joined(m, m, {*m.sizes, *m.ranges})[0],
 }

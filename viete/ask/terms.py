@@ -29,6 +29,7 @@ from viete.ask.term_families import Mark, State, Terms, by_block, fresh_letter, 
 from viete.errors import VieteError
 from viete.evaluate.schedule import Program
 from viete.notation.tree import Apply, Bind, Expr, Idx, Pick, num, transform
+from viete.rewrite.transcoding import ERROR, has_features
 
 FINER = frozenset(
     ("sublayer", "head", "source", "neuron", "feature", "path", "query", "key")
@@ -74,6 +75,8 @@ class Expander(Stream):
             context = filled(around, p.context)
             if self.words & NEURON and self.decodes(p):
                 yield self.neuron(around, p, state)
+            elif self.is_error(p):
+                yield self.family(context, p.focus, state.at("error", ""))
             elif p.kind == PAIR:
                 yield from self.pairs(context, p.focus, state)
             elif p.kind != ATOM:
@@ -204,11 +207,18 @@ class Expander(Stream):
             context = filled(inner, p.context)
             if p.kind == CONSTANT:
                 yield self.family(around, filled(inner, p.whole), state, CONSTANT)
+            elif self.is_error(p):
+                yield self.family(around, filled(inner, p.whole), state.at("error", ""))
             elif p.kind == ATOM and self.is_computed(p.focus):
                 yield from self.neurons(around, context, self.opened(p.focus), state)
             else:
                 q, at = self.apart(Summand(p.focus, context), state, "expert", around)
                 yield self.neuron(around, q, at)
+
+    def is_error(self, p: Summand) -> bool:
+        """Whether a term is what the features of a card lack, where features are asked for."""
+        wanted = "feature" in self.words and p.kind == ATOM and has_features(self.card)
+        return wanted and value_of(p.focus).symbol.base == ERROR
 
     def is_computed(self, atom: Expr) -> bool:
         """Whether a value is made of others, and is not of the stream."""
