@@ -211,6 +211,11 @@ def test_parts_of_a_model() -> None:
     model.blocks[1].attn.hook_z.add_hook(lambda z, hook: 0 * z)
     without = model.run_with_hooks(tokens(), fwd_hooks=[(("z", 1), lambda z, hook: 0 * z)])
     assert error(model(tokens()), without) == 0 and error(before, without) > 1e-3
+    model.reset_hooks()
+    assert error(model.forward(tokens()), before) == 0
+    zero = [(("z", 1), lambda z, hook: 0 * z)]
+    model.run_with_hooks(tokens(), fwd_hooks=zero, reset_hooks_end=False)
+    assert error(model(tokens()), without) == 0
     with pytest.raises(AttributeError, match=re.escape("a block has no attn.hook_nothing")):
         _ = model.blocks[1].attn.hook_nothing
 

@@ -154,7 +154,9 @@ class Hooked(NamedCalls):
         and nothing before it is run; the loss then needs the ids, as the input of their name.
         """
         asked = Asked([], return_type, loss_per_token, start_at_layer, stop_at_layer, prepend_bos)
-        return self.forward(tokens, asked, inputs)[0]
+        return self.run_and_outcome(tokens, asked, inputs)[0]
+
+    forward = __call__
 
     def run_with_cache(
         self, tokens: Any, names_filter: Filter | None = None, return_type: str | None = "logits",
@@ -173,12 +175,12 @@ class Hooked(NamedCalls):
         asked = Asked(names_filter, return_type, loss_per_token, start_at_layer, stop_at_layer,
                       prepend_bos)  # fmt: skip
         if not incl_bwd:
-            out, run, named, names = self.forward(tokens, asked, inputs)
+            out, run, named, names = self.run_and_outcome(tokens, asked, inputs)
             values = RunValues(named, run, names)
         else:
             gradients, _, back = self.get_caching_hooks(names_filter, True)
             with self.hooks((), back):
-                out, run, named, names = self.forward(tokens, asked, inputs)
+                out, run, named, names = self.run_and_outcome(tokens, asked, inputs)
             if getattr(out, "ndim", 1) or not hasattr(out, "backward"):
                 raise VieteError("incl_bwd needs what is returned to be one number: the loss")
             out.backward()
@@ -207,16 +209,20 @@ class Hooked(NamedCalls):
 
     def run_with_hooks(
         self, tokens: Any, fwd_hooks: Hooks = (), bwd_hooks: Hooks = (),
-        return_type: str | None = "logits", **options: Any,
+        return_type: str | None = "logits", reset_hooks_end: bool = True, **options: Any,
     ) -> Any:  # fmt: skip
         """A call in which functions hook in: ``fn(value, hook)``, with (name or filter, fn) given.
 
         What a function returns takes the place of the value, and must have its shape; if it returns
         None the value is as the function leaves it. ``bwd_hooks`` are given the gradients with
-        respect to values, when derivatives of what is returned are taken with PyTorch.
+        respect to values, when derivatives of what is returned are taken with PyTorch. With
+        ``reset_hooks_end`` False they hook into every run from then on.
         """
         with self.hooks(fwd_hooks, bwd_hooks):
-            return self(tokens, return_type=return_type, **options)
+            out, during = self(tokens, return_type=return_type, **options), list(self.hooked)
+        if not reset_hooks_end:
+            self.hooked[:] = during
+        return out
 
     @contextmanager
     def hooks(self, fwd_hooks: Hooks = (), bwd_hooks: Hooks = ()) -> Iterator[Hooked]:
@@ -277,7 +283,7 @@ class Hooked(NamedCalls):
             out.append(item if name is None else name)
         return list(dict.fromkeys(out))
 
-    def forward(
+    def run_and_outcome(
         self, tokens: Any, asked: Asked, inputs: Mapping[str, Any]
     ) -> tuple[Any, Run, NamedValues, list[str]]:
         """A run, what it returns, and the names that are kept of it."""
