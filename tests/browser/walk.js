@@ -74,7 +74,7 @@ const does = {
       const found = all(".v-story .offs button.switch");
       if (!found.length) continue;
       const button = some(found);
-      const equation = button.title;
+      const equation = button.dataset.equation;
       button.click();
       return () => { expected.put = expected.put.includes(equation) ? expected.put.filter((e) => e !== equation) : [...expected.put, equation]; };
     }
