@@ -14,7 +14,7 @@ from viete.errors import VieteError
 def circuit(
     source: SourceOptions,
     weights: WeightOptions,
-    of: Annotated[str, typer.Option(help="The number to explain: logits_{-1, 5}.")],
+    of: Annotated[str, typer.Option(help="The number to explain: logsoftmax(logits_{-1})[5].")],
     texts: Annotated[
         str,
         typer.Option(help="A file of texts, one a line; or repeated(16), random(32), drawn."),
