@@ -464,3 +464,11 @@ def test_the_command_writes_files(tmp_path: Any) -> None:
     small = ("--set", "V=3", "--set", "d=2")
     said = viete("lesson", "symbolic-transformer", "-t", "1", "--seed", 3, *small).out
     assert "drawn with the seed 3" in said.replace("\n", " ")
+
+
+def test_a_lesson_ends_in_the_number_of_a_loss() -> None:
+    """A loss is one number, where other values are arrays of them."""
+    sizes = ("V=3", "d=4", "d_h=2", "H=2")
+    made = viete("lesson", "simple-transformer", "-t", "1,2", "--seed", "3", "--input", "y=2,1",
+                 *(x for size in sizes for x in ("--set", size)))  # fmt: skip
+    assert "Measure the loss" in made.out

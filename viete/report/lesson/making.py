@@ -311,8 +311,9 @@ class Maker(Teller):
 
 def same_entries(a: Value, b: Value) -> bool:
     """Whether two values have the same entries, by how they came about."""
-    found = {id(x) for x in a.array.flat if isinstance(x, Unevaluated) and x.op != "leaf"}
-    return len(found) == a.array.size == b.array.size and found == {id(x) for x in b.array.flat}
+    one, other = (np.asarray(v.array, dtype=object).flat for v in (a, b))  # one number is no array
+    found = {id(x) for x in one if isinstance(x, Unevaluated) and x.op != "leaf"}
+    return len(found) == len(one) == len(other) and found == {id(x) for x in other}
 
 
 def is_hidden(x: Any) -> bool:
