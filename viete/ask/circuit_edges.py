@@ -91,7 +91,6 @@ class Wiring:
         self.values = Stream(program)
         self.recognition = Recognition(self.card)
         self.places = {s.makes: k for k, s in enumerate(program.steps)}
-        self.lines = {id(e): k for k, e in enumerate(self.card.equations)}
         self.junctions: dict[Expr, bool] = {}
         self.fixed: dict[Ref, bool] = {}
         self.written: dict[Ref, StreamTerm] = {}  # by the names of writers
@@ -111,6 +110,11 @@ class Wiring:
     def ports(self) -> tuple[Port, ...]:
         """The readers' streams, in the order of computing."""
         return tuple(chain.from_iterable(m.ports for m in self.made.values()))
+
+    @cached_property
+    def writers(self) -> tuple[Ref, ...]:
+        """All that is written to the readers' streams."""
+        return tuple(dict.fromkeys(w for p in self.ports for w in p.writers))
 
     @cached_property
     def edges(self) -> tuple[CircuitEdge, ...]:
@@ -346,12 +350,4 @@ def literal(ref: Ref) -> Ref:
     return Ref(Symbol(ref.symbol.kind, ref.symbol.base, sub, sup), rest)
 
 
-def edges(program: Program, roots: Iterable[Ref]) -> tuple[CircuitEdge, ...]:
-    """The edges that lead to some values of a card with numbers for its dimensions.
-
-    Raises VieteError for a card without a residual stream.
-    """
-    return Wiring(program, roots).edges
-
-
-__all__ = ["CircuitEdge", "Made", "Port", "Wiring", "edges", "literal"]
+__all__ = ["CircuitEdge", "Made", "Port", "Wiring", "literal"]

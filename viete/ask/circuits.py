@@ -110,8 +110,7 @@ class Circuits:
     @cached_property
     def values(self) -> list[Ref]:
         """The readers' streams, and all writers."""
-        writers = dict.fromkeys(w for p in self.wiring.ports for w in p.writers)
-        return [*(p.stream for p in self.wiring.ports), *writers]
+        return [*(p.stream for p in self.wiring.ports), *self.wiring.writers]
 
     @cached_property
     def means(self) -> dict[Ref, np.ndarray]:
@@ -200,9 +199,8 @@ class Circuits:
     def scores(self) -> dict[CircuitEdge, float]:
         """What the number owes to each edge to first order, in the mean over the texts."""
         totals = dict.fromkeys(self.edges, 0.0)
-        writers = dict.fromkeys(w for p in self.wiring.ports for w in p.writers)
         for ids, run in zip(self.batches, self.clean, strict=True):
-            arrays = {w: self.array(run, w) for w in writers}
+            arrays = {w: self.array(run, w) for w in self.wiring.writers}
             away = {w: a - self.means[w][: a.shape[1]] for w, a in arrays.items()}
             for at in self.way(ids, run):
                 for port, by in self.slopes(at).items():
@@ -228,7 +226,7 @@ class Circuits:
         for m in self.wiring.made.values():
             if m.ports or not later.isdisjoint(map(literal, refs(m.right))):
                 later.add(m.left)
-        writers = dict.fromkeys(w for p in self.wiring.ports for w in p.writers if w not in later)
+        writers = [w for w in self.wiring.writers if w not in later]
         for k in range(self.steps):
             part = (k + 0.5) / self.steps
             put: dict[Member, Intervention] = {
