@@ -22,7 +22,7 @@ from viete.graph.card import CardData
 from viete.graph.claim import Claim
 from viete.notation.printer import show
 from viete.notation.symbols import TEXTS
-from viete.notation.tree import Apply, Bind, Expr, near, num
+from viete.notation.tree import Apply, Bind, Expr, near, signed
 
 Array = Any
 DIGITS = 2  # of a claimed number, of the distance between all edges and none
@@ -151,8 +151,7 @@ def minus(a: Expr, b: Expr) -> Expr:
 
 def decimal(value: float, digits: int) -> Expr:
     """A number with so many digits behind the point."""
-    size = num(Fraction(f"{abs(value):.{max(digits, 0)}f}"))
-    return Apply("neg", (size,)) if value < 0 else size
+    return signed(Fraction(f"{value:.{max(digits, 0)}f}"))
 
 
 __all__ = ["CircuitFindings", "circuit_of", "findings"]

@@ -18,7 +18,7 @@ from viete.evaluate.run import Run
 from viete.graph.claim import Claim
 from viete.notation.printer import show
 from viete.notation.symbols import TEXTS
-from viete.notation.tree import Apply, Bind, Expr, num, replaced
+from viete.notation.tree import Bind, Expr, replaced, signed
 
 
 def is_over_texts(claim: Claim) -> bool:
@@ -54,8 +54,7 @@ def number(value: float) -> Expr:
     """A finite number as a formula. Raises VieteError for another."""
     if not np.isfinite(value):
         raise VieteError(f"over {TEXTS} this comes to {value}, which is no number")
-    exact = num(Fraction(abs(value)))
-    return Apply("neg", (exact,)) if value < 0 else exact
+    return signed(Fraction(value))
 
 
 __all__ = ["OverTexts", "is_over_texts", "number"]

@@ -474,3 +474,8 @@ def replaced(e: Expr, parts: Mapping[Expr, Expr]) -> Expr:
 def num(value: int | str | Fraction) -> Num:
     """Shorthand for a number."""
     return Num(Fraction(value))
+
+
+def signed(value: Fraction) -> Expr:
+    """A number as one writes it: below 0 with a sign before it."""
+    return Apply("neg", (num(-value),)) if value < 0 else num(value)

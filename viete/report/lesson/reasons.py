@@ -96,13 +96,13 @@ class Reasons:
                     yield (f"The longer the vectors, the larger their inner products. The division "
                            f"by {width} makes up for that: of very large scores softmax would "
                            "choose one position and ignore the others")  # fmt: skip
-            case role.MASK if self.hides_later(e):
-                yield ("A position has to predict the next token, so it must not read from later "
-                       "positions. The mask replaces their scores by −∞. Softmax makes the weight "
-                       "0 of −∞, because exp(−∞) = 0")  # fmt: skip
             case role.MASK:
-                yield ("The mask replaces the scores of positions that may not be read by −∞. "
-                       "Softmax makes the weight 0 of −∞, because exp(−∞) = 0")  # fmt: skip
+                if self.hides_later(e):
+                    yield ("A position has to predict the next token, so it must not read from "
+                           "later positions. The mask replaces their scores by −∞")  # fmt: skip
+                else:
+                    yield "The mask replaces the scores of positions that may not be read by −∞"
+                yield "Softmax makes the weight 0 of −∞, because exp(−∞) = 0"
             case role.WEIGHTS:
                 yield ("Softmax turns each row of scores into weights. They are at least 0 and sum "
                        "to 1, so they are shares: how much is read from each position")  # fmt: skip
