@@ -8,7 +8,7 @@ PIP    := $(BIN)/python -m pip install -qq --disable-pip-version-check --constra
 
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help page pictures tour test checks lint types docs wheel pytest quick oldest browser tex format lock clean
+.PHONY: help page pictures tour test checks lint types docs wheel pytest quick oldest notebooks browser tex format lock clean
 
 # What Python compiles is kept for the next process, whatever this shell says: there are many.
 unexport PYTHONDONTWRITEBYTECODE
@@ -18,6 +18,7 @@ help:
 	@echo 'make test    everything that CI checks: lint, types, docs, wheel, pytest'
 	@echo 'make quick   in a minute: the laws with few examples, and one of everything'
 	@echo 'make oldest  the tests, with the oldest versions that pyproject.toml admits'
+	@echo 'make notebooks of docs/notebooks: they run, and what they find holds of other texts'
 	@echo 'make page    build the page of viete explore from page/src (needs node and npm)'
 	@echo 'make pictures of the page, for docs/ (needs chromium and node)'
 	@echo 'make browser pages in headless Chromium, exported JavaScript in Node (needs chromium and node)'
@@ -57,7 +58,7 @@ wheel: .venv/.dev
 # Two workers, with one thread each, so that they do not fight over two cores.
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 pytest: .venv/.dev
-	@echo 'Left out: make browser (needs Chromium and Node) and make tex (needs pdfLaTeX).'
+	@echo 'Left out: make notebooks, make browser (needs Chromium and Node), make tex (needs pdfLaTeX).'
 	$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder
 
 quick: .venv/.dev
@@ -86,6 +87,10 @@ pictures: .venv/.dev
 
 browser: .venv/.dev page/node_modules
 	$(PYTEST) -m browser tests/browser
+
+# Outputs are written anew by: python -m tests.notebooks.running docs/notebooks/NAME.ipynb
+notebooks: .venv/.dev
+	$(PYTEST) -m notebooks --durations=0 tests/notebooks
 
 tex: .venv/.dev
 	$(PYTEST) -m tex tests/tex

@@ -83,9 +83,9 @@ def name_of(item: pytest.Item) -> str:
 
 
 def is_wanted(item: pytest.Item, config: pytest.Config) -> bool:
-    """What needs programs that are not Python's is run where it is asked for."""
-    asked = config.getoption("markexpr")
-    return all(mark in asked for mark in ("browser", "tex") if item.get_closest_marker(mark))
+    """What takes long, or programs that are not Python's, is run where it is asked for."""
+    asked, marks = config.getoption("markexpr"), ("browser", "notebooks", "tex")
+    return all(mark in asked for mark in marks if item.get_closest_marker(mark))
 
 
 def one_of_everything(items: list[pytest.Item]) -> list[pytest.Item]:

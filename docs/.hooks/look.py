@@ -24,6 +24,8 @@ body {{ --md-text-font-family: {SERIF}; --md-code-font-family: {MONO}; }}
 .md-typeset :is(h1, h2, h3) {{ font-weight: 600; letter-spacing: 0; color: inherit; }}
 .md-typeset h2 {{ padding-bottom: .3rem;
   border-bottom: 1px solid var(--md-default-fg-color--lightest); }}
+.md-typeset del math {{
+  background: linear-gradient(#0000 49%, currentcolor 49% 54%, #0000 54%); }}
 .md-typeset table:not([class]) {{ border: 0; font-size: inherit; background: none; }}
 .md-typeset table:not([class]) :is(th, td) {{ padding: .3rem 1.2rem .3rem 0; border: 0;
   border-bottom: 1px solid var(--md-default-fg-color--lightest); }}

@@ -170,6 +170,8 @@ def test_texts_of_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         (verdict,) = card.check(None, f"t_j ≤ 2 for texts of {name}").verdicts
         assert verdict.ok and verdict.texts == 6  # of three draws of weights
         assert card.check(None, "t_0 = t_1", "t_0 ≤ t_1", texts=name).verdicts[1].ok
+    (tmp_path / "page.md").write_text("All are below 3: $t_j ≤ 2$ for texts of `lines.txt`.")
+    assert card.check(None, tmp_path / "page.md").verdicts[0].texts == 6
     with pytest.raises(VieteError, match="no such file of texts"):
         card.check(None, "t_j ≤ 2 for texts of nothing.txt")
     with pytest.raises(VieteError, match="is no word of the vocabulary"):

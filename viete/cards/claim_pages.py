@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from viete.analysis.conventions import understood
 from viete.analysis.shapes import shapes_of
 from viete.analysis.token_vectors import question_scope
-from viete.cards.claims import read_claim, says_something
+from viete.cards.claims import read_claim, says_something, without_texts
 from viete.document.commonmark import visible_lines
 from viete.errors import Text, VieteError
 from viete.graph.card import CardData, Equation
@@ -129,7 +129,7 @@ class ClaimPage:
 
     def definition(self, source: Text) -> Equation | None:
         """The formula as an equation of a new name; None where its left side means something."""
-        tokens = tokenize(source)
+        tokens = tokenize(without_texts(source)[0])
         at = next((t for t in tokens if (t.kind, t.text) == ("op", "=")), None)
         if at is None:
             return None

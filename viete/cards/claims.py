@@ -30,11 +30,7 @@ def read_claim(source: Text, scope: Scope, meaning: str = "") -> Claim:
     A letter that nothing declares and that stands in an index is the claim's own: what it says of
     ``A_{j,k}`` it says of all j and k. Raises VieteError, at the symbol, for what is no claim.
     """
-    plain = replace(source, text=_PHRASE.sub(without_command, source.text))
-    texts = ""
-    if found := _TEXTS.search(plain.text):
-        texts = found[1].strip('"').rstrip(",.;")
-        plain = replace(plain, text=blank(plain.text, *found.span()))
+    plain, texts = without_texts(source)
     scope = scope.inside(own_letters(plain, scope))
     first, *clauses = parts(tokenize(plain))
     made = Claim(statement(plain, first, scope), meaning, plain, texts=texts)
@@ -47,9 +43,18 @@ def read_claim(source: Text, scope: Scope, meaning: str = "") -> Claim:
     return made
 
 
+def without_texts(source: Text) -> tuple[Text, str]:
+    """A claim without the clause that names its texts, which is no notation, and their name."""
+    plain = replace(source, text=_PHRASE.sub(without_command, source.text))
+    if not (found := _TEXTS.search(plain.text)):
+        return plain, ""
+    name = found[1].strip('"').rstrip(",.;")
+    return replace(plain, text=blank(plain.text, *found.span())), name
+
+
 def says_something(source: Text) -> bool:
     """Whether a formula is a statement: two sides with a comparison between them, or several."""
-    first, *_ = parts(tokenize(replace(source, text=_PHRASE.sub(without_command, source.text))))
+    first, *_ = parts(tokenize(without_texts(source)[0]))
     signs = (*COMPARISONS, "and", "or", "not")
     angles = any(t.text == ">" for t in first) and any(t.text == "<" for t in first)
     return any(t.kind == "op" and t.text in signs and not (angles and t.text in "<>")

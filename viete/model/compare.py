@@ -174,6 +174,9 @@ class Report(Displayed):
         out += ["", *self.claims.lines()] if self.claims is not None else []
         return list(map(printable, out))  # a file's names may hold anything
 
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
     def page(self, style: str = "unicode") -> list[Block]:
         """The comparison as it is printed, then a table of the claims."""
         compared = replace(self, claims=None).lines()
