@@ -49,6 +49,22 @@ def test_stopping_gives_the_stream(name: str) -> None:
     assert error(stream, cache["resid_pre", 1]) < 1e-12
     assert [n for n in part if "blocks." in n] == [n for n in cache if "blocks.0." in n]
     assert not any(n.startswith(("ln_final", "unembed")) for n in part)
+    # Blocks and their parts are functions, which compose to the same stream.
+    block, names = model.blocks[1], model.names
+    before, after = cache["resid_pre", 1], cache["resid_post", 1]
+    assert error(block(before), after) < 1e-12
+    if "blocks.1.ln1.hook_scale" in names:
+        added = block.attn(block.ln1(before))
+        added = block.ln1_post(added) if "blocks.1.ln1_post.hook_scale" in names else added
+        assert error(added, cache["attn_out", 1]) < 1e-12
+    if "blocks.1.ln2.hook_scale" in names:
+        middle = "resid_mid" if "blocks.1.hook_resid_mid" in names else "resid_pre"
+        added = block.mlp(block.ln2(cache[middle, 1]))
+        added = block.ln2_post(added) if "blocks.1.ln2_post.hook_scale" in names else added
+        assert error(added, cache["mlp_out", 1]) < 1e-12
+    assert error(model.embed(t), cache["hook_embed"]) == 0
+    if (gain := model.state_dict().get("blocks.1.ln1.w")) is not None:
+        assert error(block.ln1.w, gain) == 0 and gain.shape == after.shape[-1:]
 
 
 def test_only_what_is_asked_is_kept_or_computed() -> None:
@@ -242,6 +258,9 @@ def test_circuits() -> None:
 def test_sizes(name: str) -> None:
     cfg = small(name).cfg
     assert (cfg.n_layers, cfg.n_heads, cfg.d_model, cfg.d_head, cfg.d_vocab) == (3, 6, 24, 4, 13)
+    if name == "attention-only-2":
+        assert cfg.attn_only and cfg.normalization_type is cfg.eps is cfg.d_mlp is None
+        return
     assert cfg.normalization_type in ("LN", "RMS") and cfg.eps and cfg.n_ctx
     assert cfg.parallel_attn_mlp == (name in ("pythia", "gpt-j", "phi"))
     assert cfg.n_key_value_heads in (2, 6) and not cfg.attn_only
@@ -260,6 +279,17 @@ def test_on_torch() -> None:
     assert float(model(tokens(), return_type="loss")) == pytest.approx(
         float(small("gpt2")(tokens(), return_type="loss"))
     )
+    logits = model(tokens())
+    assert model.eval().to(torch.float32)(tokens()).dtype == torch.float32 == model.cfg.dtype
+    assert error(model.cpu().to(torch.float64)(tokens()), logits) < 1e-5
+    assert ours.to("cpu")["q", 0].device.type == "cpu" == next(model.parameters()).device.type
+    assert other.to("cpu")["q", 0] is not None
+    with pytest.raises(VieteError, match="cuda is for arrays of PyTorch"):
+        other.to("cuda", move_model=True)
+    with pytest.raises(VieteError, match="has no mlp by names of TransformerLens"):
+        vt.read("attention-only-2").bind(V=9, d=8, H=2, n_max=9).with_weights().blocks[0].mlp(
+            np.ones((1, 3, 8))
+        )
 
 
 # -- against transformers --------------------------------------------------------------------------

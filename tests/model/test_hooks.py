@@ -139,6 +139,17 @@ def test_added_hooks_stay_until_they_are_reset() -> None:
     model.reset_hooks()
     assert error(model(tokens()), logits) == 0
     assert model.hook_dict["blocks.0.mlp.hook_post"].ctx == {}
+    # Permanent ones stay.
+    model.add_perma_hook("blocks.0.hook_mlp_out", lambda value, hook: value * 2)
+    kept = model(tokens())
+    model.hook_dict["blocks.0.mlp.hook_post"].add_hook(lambda value, hook: value * 3)
+    assert error(model(tokens()), kept) > 1e-3
+    model.reset_hooks(direction="bwd")
+    assert error(model(tokens()), kept) > 1e-3
+    model.reset_hooks()
+    assert error(model(tokens()), kept) == 0
+    model.reset_hooks(including_permanent=True)
+    assert error(model(tokens()), logits) == 0
 
 
 @pytest.mark.parametrize("where", ["blocks.0.mlp.hook_post", "blocks.1.attn.hook_attn_scores"])

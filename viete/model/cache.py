@@ -8,6 +8,7 @@ from typing import Any
 from viete.errors import VieteError
 from viete.evaluate.labelled import Array
 from viete.evaluate.run import Run
+from viete.model.calls import to_device
 from viete.model.named_values import NamedValues
 from viete.model.names import Key
 from viete.model.stacks import Stacks
@@ -62,6 +63,7 @@ class ActivationCache(Stacks, Mapping[Any, Array]):
     ) -> None:  # fmt: skip
         self.cache_dict, self.model, self.has_batch_dim = cache_dict, model, has_batch_dim
         self.names = model.names
+        self.device: Any = None  # where arrays are brought when they are read; None: as they are
         self.run = cache_dict.run if isinstance(cache_dict, RunValues) else None
 
     def __getitem__(self, key: Key) -> Array:
@@ -70,11 +72,11 @@ class ActivationCache(Stacks, Mapping[Any, Array]):
         if name is None:
             if self.run is None:
                 raise VieteError(f"{key!s:.60} is not in this cache, which has no run to ask")
-            return self.run[str(key)]
+            return self.moved(self.run[str(key)])
         if name not in self.cache_dict:
             self.names.get(self.names.split(name)[0])
             raise VieteError(f"{name} is not in this cache: it was not asked for")
-        array = self.cache_dict[name]
+        array = self.moved(self.cache_dict[name])
         return array if self.has_batch_dim or "hook_" not in name else array[0]
 
     def __iter__(self) -> Iterator[str]:
@@ -105,6 +107,24 @@ class ActivationCache(Stacks, Mapping[Any, Array]):
             raise VieteError(f"a batch of {batch} sequences cannot go without its axis")
         self.has_batch_dim = False
         return self
+
+    def to(self, device: Any, move_model: bool = False) -> ActivationCache:
+        """The same cache, whose values are on a device of PyTorch's from now on.
+
+        With ``move_model`` the model is brought there as well. Raises VieteError for arrays of
+        another library.
+        """
+        if move_model:
+            self.model.to(device)
+        self.device = device
+        self.moved(next(iter(self.values())))  # what cannot be moved is refused here
+        return self
+
+    def moved(self, array: Array) -> Array:
+        """An array on the device that was asked for."""
+        if self.device is None:
+            return array
+        return to_device(array, self.device)
 
     def batch(self) -> int:
         """How many sequences the values are of."""

@@ -140,4 +140,16 @@ def array_like(like: Array, ids: Any) -> Array:
     return array if xp.__name__.endswith("numpy") else xp.asarray(array, device=device_of(like))
 
 
-__all__ = ["RETURNS", "NamedCalls", "array_like"]
+def to_device(array: Array, *where: Any) -> Array:
+    """An array on a device of PyTorch's, or of another precision.
+
+    Raises VieteError for an array of another library, unless the device is the CPU, where it is.
+    """
+    if hasattr(array, "to"):
+        return array.to(*where)
+    if [*map(str, where)] == ["cpu"]:
+        return array
+    raise VieteError(f'{where[0]} is for arrays of PyTorch: load the model with framework="torch"')
+
+
+__all__ = ["RETURNS", "NamedCalls", "array_like", "to_device"]

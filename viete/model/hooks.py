@@ -1,65 +1,27 @@
-"""Running a loaded model as TransformerLens does: logits or loss, a cache, functions that hook in.
-
-A hook replaces a value as soon as it is computed, and what is computed from it follows.
-"""
+"""Running a loaded model as TransformerLens does: logits or loss, a cache, hooks for one run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import cached_property, partial
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-import numpy as np
-from array_api_compat import array_namespace
-
-from viete.analysis.value_names import heads_counted
 from viete.errors import VieteError
 from viete.evaluate.execution import execute
-from viete.evaluate.inputs import Feeding, check_weights
-from viete.evaluate.interventions import (
-    Intervention,
-    as_library,
-    composed,
-    intervention,
-    member_of,
-)
+from viete.evaluate.inputs import check_weights
 from viete.evaluate.labelled import Array
 from viete.evaluate.run import Run
-from viete.evaluate.schedule import Member, program
+from viete.evaluate.schedule import program
 from viete.graph.card import CardData
 from viete.meanings.run import run
 from viete.model.cache import ActivationCache, RunValues
-from viete.model.calls import RETURNS, NamedCalls, array_like
+from viete.model.calls import RETURNS
 from viete.model.gradient_hooks import GradientHook
+from viete.model.hook_points import Filter, Hook, HookPoint, Hooks
 from viete.model.named_values import NamedValues, named_values
 from viete.model.names import SPLIT, Key
-
-Hook = Callable[[Array, "HookPoint"], Array | None]
-Filter = Key | Callable[[str], bool] | Sequence[Key | Callable[[str], bool]]
-Hooks = Sequence[tuple[Filter, Hook]]
-
-
-@dataclass
-class HookPoint:
-    """What a hook is told of the place it is at; ``ctx`` is its own, to keep things in."""
-
-    name: str
-    ctx: dict[str, Any] = field(default_factory=dict)
-    add: Callable[..., None] | None = field(default=None, repr=False, compare=False)
-
-    def layer(self) -> int:
-        """The block. Raises VieteError for a value outside blocks, and for a name of the card's."""
-        parts = self.name.split(".")
-        if parts[0] != "blocks":
-            raise VieteError(f"{self.name} is in no block that TransformerLens would number")
-        return int(parts[1])
-
-    def add_hook(self, hook: Hook, dir: str = "fwd") -> None:
-        """As `Hooked.add_hook`, here."""
-        assert self.add is not None
-        self.add(self.name, hook, dir)
+from viete.model.starting import Starting
 
 
 @dataclass(frozen=True)
@@ -74,7 +36,7 @@ class Asked:
     prepend_bos: bool | None = None
 
 
-class Hooked(NamedCalls):
+class Hooked(Starting):
     """What a card with weights can do by the names of TransformerLens.
 
     Tokens are ids (n) or (batch, n), or text. What TransformerLens names or returns, `__call__` and
@@ -82,16 +44,6 @@ class Hooked(NamedCalls):
     ``names`` only those are offered that the card has values for: `Names.meaning` says what each
     is.
     """
-
-    @cached_property
-    def hook_dict(self) -> dict[str, HookPoint]:
-        """By name, where functions hook in."""
-        return {name: HookPoint(name, add=self.add_hook) for name in self.names}
-
-    @cached_property
-    def hooked(self) -> list[tuple[str, Hook]]:
-        """The functions that hook into every run, in order."""
-        return []
 
     def meaning(self, name: Key) -> str:
         """What a name stands for: ``blocks.3.hook_resid_mid = y⁴, where yⁱ = xⁱ⁻¹ + aⁱ``."""
@@ -134,10 +86,6 @@ class Hooked(NamedCalls):
             options["names"] = [*options["names"], *needed]
         options["put"] = {**(options.get("put") or {}), **self.interventions(named, self.hooked)}
         return named.model, options
-
-    def general(self, hook: tuple[str, Hook]) -> str:
-        """A hook's name as it stands in names.md; empty for a name of the card's."""
-        return self.names.split(hook[0])[0] if hook[0] in self.names else ""
 
     def __call__(
         self, tokens: Any, return_type: str | None = "logits", loss_per_token: bool = False,
@@ -224,64 +172,7 @@ class Hooked(NamedCalls):
             self.hooked[:] = during
         return out
 
-    @contextmanager
-    def hooks(self, fwd_hooks: Hooks = (), bwd_hooks: Hooks = ()) -> Iterator[Hooked]:
-        """Every run inside has these hooks besides."""
-        before = list(self.hooked)
-        try:
-            for dir, hooks in (("fwd", fwd_hooks), ("bwd", bwd_hooks)):
-                for where, fn in hooks:
-                    self.add_hook(where, fn, dir)
-            yield self
-        finally:
-            self.hooked[:] = before
-
-    def add_hook(self, where: Filter, fn: Hook, dir: str = "fwd") -> None:
-        """Let a function hook into every run from now on.
-
-        ``where`` names values as TransformerLens does, or as the card does: ``x^1``, ``A^{1,h}``.
-        With ``dir`` "bwd" the function is given the gradient with respect to the value, when
-        derivatives are taken with PyTorch. Raises VieteError for what is neither.
-        """
-        if not callable(fn):
-            raise VieteError(f"a hook is a function of a value and a hook point, not {fn!r:.40}")
-        if dir not in ("fwd", "bwd"):
-            raise VieteError(f"dir is 'fwd' or 'bwd', not {dir!r:.40}")
-        found = self.chosen(where)
-        ready = program(self.card)
-        own = {m: name for name, m in ready.names.items()}
-        for k, name in enumerate(found):
-            if name not in self.names:
-                member = member_of(ready, name)
-                found[k] = name if heads_counted(self.card, name) else own[member]
-            self.hook_dict.setdefault(found[k], HookPoint(found[k], add=self.add_hook))
-        self.hooked.extend((name, fn if dir == "fwd" else GradientHook(fn)) for name in found)
-
-    def reset_hooks(self) -> None:
-        """No function hooks in any more."""
-        self.hooked.clear()
-        for point in self.hook_dict.values():
-            point.ctx.clear()
-
     # -- how ---------------------------------------------------------------------------------------
-
-    def chosen(self, where: Filter) -> list[str]:
-        """The names, in full, that a filter lets through, and the formulas in it.
-
-        Raises VieteError for a name that the card has no value for.
-        """
-        one = isinstance(where, str) or callable(where) or is_key(where)
-        items: list[Any] = [where] if one else list(where)  # type: ignore[arg-type]
-        out: list[str] = []
-        for item in items:
-            if callable(item):
-                out += [name for name in self.names if item(name)]
-                continue
-            name = self.names.full_or_formula(item)
-            if name is not None:
-                self.names.get(self.names.split(name)[0])
-            out.append(item if name is None else name)
-        return list(dict.fromkeys(out))
 
     def run_and_outcome(
         self, tokens: Any, asked: Asked, inputs: Mapping[str, Any]
@@ -336,29 +227,6 @@ class Hooked(NamedCalls):
             out = self.outcome(run, return_type, asked.per_token)
         return out, run, named, names
 
-    def started(
-        self, stream: Array, named: NamedValues, first: str, needed: list[str],
-        put: dict[Member, Intervention], inputs: Mapping[str, Any],
-    ) -> Run:  # fmt: skip
-        """A run from the stream that a block reads on."""
-        if getattr(stream, "ndim", 0) != 3:
-            raise VieteError("a block is started with the stream that it reads, (batch, n, d)")
-        text, ready = self.text, program(named.model)
-        ids = np.zeros(tuple(stream.shape[:2]), int)  # for the number of positions alone
-        given = {text.name: array_like(next(iter(self.weights.values())), ids), **inputs}
-        fed = Feeding(ready, given, self.weights)
-        ready, member = ready.at(fed.sizes), named.member(first)
-        array = as_library(stream, fed.like, "the stream")
-        shape = (*ids.shape, self.cfg.d_model)
-        value = named.layout(first).inward(array_namespace(array), array, shape, "the stream")
-        value = put[member](value, stream.shape[0]) if member in put else value
-        store = {**fed.store, member: value}
-        if text.name not in inputs:
-            del store[text.name, ()]  # what needs ids after all is refused
-        run = Run(ready, store, fed.like, fed.sizes, True, put)
-        run.compute(needed)
-        return run
-
     def comes_after(self, name: str, end: str) -> bool:
         """Whether a name is of a block at or beyond the end, or of what follows the blocks."""
         if name not in self.names:
@@ -375,26 +243,5 @@ class Hooked(NamedCalls):
         general, layer = self.names.split(name)
         return layer < start if layer is not None else self.names.comes_first(general)
 
-    def interventions(
-        self, named: NamedValues, hooks: Sequence[tuple[str, Hook]]
-    ) -> dict[Member, Intervention]:
-        """What hooks do to the values of a run."""
-        by_member: dict[Member, list[Intervention]] = {}
-        for name, fn in sorted(hooks, key=lambda hook: isinstance(hook[1], GradientHook)):
-            by_member.setdefault(named.member(name), []).append(self.intervention(named, name, fn))
-        return {member: composed(each) for member, each in by_member.items()}
 
-    def intervention(self, named: NamedValues, name: str, fn: Hook) -> Intervention:
-        """What a hook makes of a value, in the layout of the field."""
-        order, point = named.layout(name), self.hook_dict[name]
-        return intervention(lambda array: fn(array, point), lambda value: order, name)
-
-
-def is_key(where: Any) -> bool:
-    """Whether this is one name, ``("q", 5)``, and not several."""
-    if not isinstance(where, tuple) or len(where) < 2:
-        return False
-    return where[1] is None or hasattr(where[1], "__index__")
-
-
-__all__ = ["Filter", "Hook", "HookPoint", "Hooked"]
+__all__ = ["Hooked"]

@@ -24,7 +24,7 @@ from viete.library.functions import resolved
 from viete.model.table import BLOCK, LAST, Entry, NameRow, conventions
 from viete.notation.parser import parse
 from viete.notation.printer import show, show_equation, show_symbol
-from viete.notation.tree import Expr, Idx, Ref, Slot, Symbol, num, replaced, transform, walk
+from viete.notation.tree import Expr, Idx, Num, Ref, Slot, Symbol, num, replaced, transform, walk
 from viete.rewrite.lifting import Place, find
 from viete.rewrite.simplify import simplified
 
@@ -258,9 +258,11 @@ class Names(Displayed):
             return None
         if isinstance(named, Ref) and named.symbol.kind == "parameter":
             return named
-        place = find(self.model, pattern, self.equations(None, None))
+        numbers = self.equations(row.found[1], self.in_block(pattern) if row.found[1] else None)
+        place = find(self.model, pattern, numbers)
         value = None if row.value is None else self.own(row.value, True)
-        return None if place is None or value is None else place.put(value)
+        out = None if place is None or value is None else place.put(value)
+        return None if isinstance(out, Num) else out  # as the γ of a norm that has none
 
     def in_block(self, e: Expr) -> bool:
         return self.loop is not None and self.loop.index in e.free

@@ -19,6 +19,15 @@ class Weighted(Protocol):
     def hook_dict(self) -> Mapping[str, Any]:
         """By name, where functions hook in."""
 
+    def normed(self, name: str, terms: Array) -> Array:
+        """A norm applied to arrays."""
+
+    def part(self, layer: int, name: str, array: Array) -> Array:
+        """What a part of a block makes of what it reads."""
+
+    def run_with_cache(self, tokens: Any, names_filter: Any, return_type: None) -> Any:
+        """A run, and its values."""
+
 
 class WeightsByName:
     """Some weights of a model, by their names."""
@@ -32,6 +41,27 @@ class WeightsByName:
         return self.model.weight(name)
 
 
+class Embedding(WeightsByName):
+    """The weights of an embedding, and what they make of tokens."""
+
+    def __call__(self, tokens: Any) -> Array:
+        """The vectors that a text begins with, (batch, pos, d_model), of tokens or positions."""
+        value = "hook_embed" if "W_E" in self.own else "hook_pos_embed"
+        return self.model.run_with_cache(tokens, value, return_type=None)[1][value]
+
+
+class FinalNorm(WeightsByName):
+    """The norm before the unembedding: its weights ``w`` and ``b``, and what it makes of that."""
+
+    def __getattr__(self, name: str) -> Array:
+        return super().__getattr__(f"ln_final.{name}")
+
+    def __call__(self, resid: Array) -> Array:
+        """The norm of any (…, d_model), or the same where none comes before the unembedding."""
+        there = "ln_final.hook_scale" in self.model.hook_dict
+        return self.model.normed("ln_final", resid) if there else resid
+
+
 class Unembedding(WeightsByName):
     """The weights behind the last norm, and what they make of it."""
 
@@ -43,16 +73,18 @@ class Unembedding(WeightsByName):
 class Block:
     """One block's weights, and its places to hook into, by their TransformerLens names.
 
-    ``attn``, ``mlp``, ``ln1`` … are its parts: weights are the same in all, places their own.
+    ``attn``, ``mlp``, ``ln1`` … are its parts: weights are the same in all, places their own. A
+    block and its parts are functions of what they read: ``blocks[3].mlp(x)``.
     """
 
     def __init__(self, model: Weighted, layer: int, part: str = "") -> None:
         self.model, self.layer, self.part = model, layer, part
 
     def __getattr__(self, name: str) -> Any:
-        entry = conventions().weights.get(name)
-        if entry is not None and LAYER in entry.rows[0].axes:
-            return self.model.weight(name)[self.layer]
+        for weight in (name, f"{self.part}{name}"):
+            entry = conventions().weights.get(weight)
+            if entry is not None and LAYER in entry.rows[0].axes:
+                return self.model.weight(weight)[self.layer]
         place = f"blocks.{self.layer}.{self.part}{name}"
         general = f"blocks.{{l}}.{self.part}{name}"
         if general in conventions().values and place in self.model.hook_dict:
@@ -61,5 +93,15 @@ class Block:
             return Block(self.model, self.layer, f"{name}.")
         raise AttributeError(f"a block has no {self.part}{name}")
 
+    def __call__(self, resid: Array) -> Array:
+        """What the block, or this part of it, makes of (batch, pos, d_model); hooks do not act.
 
-__all__ = ["Block", "Unembedding", "WeightsByName"]
+        A norm takes any (…, d_model).
+        """
+        name = self.part.rstrip(".")
+        if name.startswith("ln"):
+            return self.model.normed(f"blocks.{self.layer}.{name}", resid)
+        return self.model.part(self.layer, name, resid)
+
+
+__all__ = ["Block", "Embedding", "FinalNorm", "Unembedding", "WeightsByName"]

@@ -20,7 +20,7 @@ from viete.evaluate.schedule import program
 from viete.graph.card import CardData
 from viete.model.factored import FactoredMatrix, composition_scores
 from viete.model.names import Found, Names
-from viete.model.parts import Block, Unembedding, WeightsByName
+from viete.model.parts import Block, Embedding, FinalNorm, Unembedding
 from viete.model.table import LAYER, Entry, conventions, layout
 from viete.notation.tree import Apply, Expr, Num, Ref, Symbol, num, replaced, walk
 from viete.rewrite.simplify import simplified
@@ -64,7 +64,7 @@ class NamedWeights:
     def found_weight(self, entry: Entry) -> tuple[tuple[str, ...], Expr]:
         """Axes and formula of a weight. Raises VieteError for one that the card does not have."""
         for row in entry.rows:
-            if row.found[0] == num(0):
+            if row.found[0] == num(0) and all(self.sizes.get(a) for a in row.axes):
                 return row.axes, num(0)
             found = self.names.weight(row)
             if found is not None:
@@ -76,9 +76,7 @@ class NamedWeights:
         run = self.parameters_alone
         xp = run.arrays.xp
         if formula == num(0):
-            cfg = vars(self.cfg)
-            known = {"head": cfg["n_heads"], LAYER: cfg["n_layers"]}
-            shape = tuple(known[a] if a in known else cfg[a] for a in axes)
+            shape = tuple(self.sizes[a] for a in axes)
             return xp.zeros(shape, dtype=run.arrays.like.dtype, device=run.arrays.like.device)
         heads, every = self.names.heads, (*self.names.heads, *self.names.shared)
         counts = {s: len(program(self.card).range_of(s)) for s in every}
@@ -96,10 +94,10 @@ class NamedWeights:
         return xp.stack(out, axis=0) if LAYER in axes else out[0]
 
     @cached_property
-    def cfg(self) -> SimpleNamespace:
-        """Sizes and kinds: n_layers, n_heads, d_model, d_head, d_mlp, d_vocab, n_ctx, act_fn, …"""
+    def sizes(self) -> dict[str, int]:
+        """How long the axes of weights are that the card has."""
         names, ready = self.names, program(self.card)
-        sizes: dict[str, Any] = {}
+        sizes = {"head": count(self.card, names.heads), LAYER: names.layers}
         for entry in conventions().weights.values():
             for row in entry.rows:
                 ref = names.weight(row)
@@ -110,6 +108,12 @@ class NamedWeights:
                     size = self.card.size(e)
                     assert size is not None
                     sizes.setdefault(axis, int(ready.evaluate(size, axis)))
+        return sizes
+
+    @cached_property
+    def cfg(self) -> SimpleNamespace:
+        """Sizes and kinds: n_layers, n_heads, d_model, d_head, d_mlp, d_vocab, n_ctx, act_fn, …"""
+        names, sizes = self.names, self.sizes
         lengths = [x for i in self.card.inputs[:1] for x in i.shape]
         with suppress(VieteError):
             lengths = list(text_of(self.card).shape)
@@ -122,7 +126,7 @@ class NamedWeights:
         like = self.parameters_alone.arrays.like
         return SimpleNamespace(
             model_name=self.card.title, device=like.device, dtype=like.dtype, n_layers=names.layers,
-            n_heads=count(self.card, names.heads), n_key_value_heads=count(self.card, names.shared),
+            n_heads=sizes["head"], n_key_value_heads=count(self.card, names.shared),
             **{k: sizes.get(k) for k in ("d_model", "d_head", "d_mlp", "d_vocab")},
             n_ctx=None if most is None else int(most),
             act_fn=None if act is None else applied_to(act, self.card),
@@ -139,14 +143,14 @@ class NamedWeights:
         return [Block(self, layer) for layer in range(self.names.layers)]
 
     @property
-    def embed(self) -> WeightsByName:
-        """``embed.W_E``."""
-        return WeightsByName(self, ("W_E",))
+    def embed(self) -> Embedding:
+        """``embed.W_E``, and ``embed(tokens)``."""
+        return Embedding(self, ("W_E",))
 
     @property
-    def pos_embed(self) -> WeightsByName:
-        """``pos_embed.W_pos``."""
-        return WeightsByName(self, ("W_pos",))
+    def pos_embed(self) -> Embedding:
+        """``pos_embed.W_pos``, and ``pos_embed(tokens)``."""
+        return Embedding(self, ("W_pos",))
 
     @property
     def unembed(self) -> Unembedding:
@@ -160,15 +164,28 @@ class NamedWeights:
                 array = self.weight(name)
             except VieteError:
                 continue
-            if LAYER not in entry.rows[0].axes:
-                part = {"W_E": "embed", "W_pos": "pos_embed"}.get(name, "unembed")
-                yield f"{part}.{name}", array
+            layered = LAYER in entry.rows[0].axes
+            if "." in name:
+                full = name
+            elif layered:
+                full = f"{'attn' if name[-1] in 'QKVO' else 'mlp'}.{name}"
+            else:
+                full = f"{ {'W_E': 'embed', 'W_pos': 'pos_embed'}.get(name, 'unembed') }.{name}"
+            if not layered:
+                yield full, array
                 continue
-            part = "attn" if name[-1] in "QKVO" else "mlp"
             for layer in range(self.names.layers):
-                yield f"blocks.{layer}.{part}.{name}", array[layer]
+                yield f"blocks.{layer}.{full}", array[layer]
 
     tl_named_parameters = named_parameters
+
+    def state_dict(self) -> dict[str, Array]:
+        """As `named_parameters`, as a dict."""
+        return dict(self.named_parameters())
+
+    def parameters(self) -> Iterator[Array]:
+        """The weights themselves, by the card's parameters, for what changes or freezes them."""
+        return iter(self.weights.values())
 
     # -- circuits ----------------------------------------------------------------------------------
 
@@ -254,9 +271,10 @@ class NamedWeights:
         value = arrays.of(self.names.at(formula, layer), env)
         return value.array
 
-    def ln_final(self, resid: Array) -> Array:
-        """The norm before the unembedding, of any (…, d_model)."""
-        return self.normed("ln_final", resid)
+    @property
+    def ln_final(self) -> FinalNorm:
+        """The norm before the unembedding: ``ln_final.w`` and ``b``, and ``ln_final(resid)``."""
+        return FinalNorm(self, ("ln_final.w", "ln_final.b"))
 
 
 def labelled(array: Array) -> Value:

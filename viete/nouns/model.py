@@ -29,6 +29,7 @@ from viete.evaluate.schedule import program
 from viete.evaluate.spelling import by_own_names
 from viete.formats.tensors import TensorFile, in_memory, require
 from viete.graph.card import CardData
+from viete.model.calls import to_device
 from viete.model.checking import check
 from viete.model.compare import Report
 from viete.model.folder import Folder, open_arrays, open_folder
@@ -228,6 +229,36 @@ class Model(Verbs, Texts, Hooked, Generic[C]):
         longest = max(map(len, ids))
         filled = [row + [end or 0] * (longest - len(row)) for row in ids]
         return self.in_its_arrays(np.array(filled, np.int64))
+
+    def to(self, *where: Any) -> Self:
+        """Bring the weights to a device or a precision of PyTorch's, in place, as a module does.
+
+        Raises VieteError for weights of another library, which have no other device.
+        """
+        moved = {name: to_device(w, *where) for name, w in self.weights.items()}
+        for name in self.__dict__.keys() & {"parameters_alone", "cfg", "weights"}:
+            del self.__dict__[name]  # what was made of the weights as they were
+        self.source = lambda card: moved
+        if self.framework == "torch":
+            like = next(iter(moved.values()))
+            self.device, self.dtype = str(like.device), str(like.dtype).removeprefix("torch.")
+        return self
+
+    def cuda(self) -> Self:
+        """Bring the weights to a GPU, in place."""
+        return self.to("cuda")
+
+    def cpu(self) -> Self:
+        """Bring the weights back, in place."""
+        return self.to("cpu")
+
+    def train(self, mode: bool = True) -> Self:
+        """The model itself: its equations are the same in training and outside."""
+        return self
+
+    def eval(self) -> Self:
+        """The model itself, as for `train`."""
+        return self
 
     def planned(self, of: str | None = None, compute: Any = None) -> Engine:
         """The loss and its gradients, planned, of a copy of the weights; see `Card.planned`."""
