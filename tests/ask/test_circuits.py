@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import viete as vt
+from viete.ask.card_claims import check_claims
 from viete.ask.circuit_edges import Wiring
 from viete.ask.circuits import Circuits
 from viete.errors import VieteError
@@ -224,7 +225,24 @@ def test_scores_are_autograd_of_split_inputs_and_exact_ones_are_patches(name: st
         assert score == pytest.approx(wanted[show(edge.writer), show(edge.reader)], abs=1e-10)
     for edge, lost in circuits.exact(circuits.edges[::9]).items():
         rest = circuits.measured({*circuits.edges} - {edge})
-        assert lost == pytest.approx(circuits.of_model - rest, abs=1e-10)
+        assert lost == pytest.approx((circuits.of_model - rest).mean(), abs=1e-10)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_what_a_circuit_is_held_against_is_a_card(name: str) -> None:
+    model = small(name)
+    circuits = Circuits(model.card, model.weights, OF, texts())
+    edges = circuits.edges[::7]
+    runs, weights = circuits.beside(edges)
+    card = vt.Card.of(runs.made.card)
+    assert vt.read(card.write()) == card
+    others = {*circuits.edges} - {*edges}
+    wanted = [circuits.of_model, circuits.of_none, circuits.measured(edges)]
+    wanted += [circuits.measured(others)]
+    wanted += [circuits.measured({*edges} - {e}) for e in edges[:2]]
+    found = [card.run(ids, weights=weights)[show(runs.number.member)] for ids in texts()]
+    count = len(wanted)
+    np.testing.assert_allclose(np.array(found).T[:count], wanted, rtol=0, atol=1e-10)
 
 
 def test_scores_of_several_steps_are_integrated_gradients() -> None:
@@ -299,14 +317,21 @@ def test_a_claim_may_be_about_all_texts_together() -> None:
 
 
 def test_a_circuit_is_a_model_whose_claims_hold(tmp_path: Path) -> None:
-    model = small("gpt2")
+    model = small("attention-only-2")
     of = r"\sum_{j=0}^{n-2} logsoftmax(logits_j)[t_{j+1}] / (n - 1)"
-    circuit = model.circuit(of, "random(6)", edges=10)
+    circuit = model.circuit(of, "random(6)", edges=4)
     circuit.save(tmp_path / "circuit")
     again = vt.load(tmp_path / "circuit")
-    assert again.check().claims.ok and len(again.card.claims) == 2
+    found = again.check().claims
+    assert found.ok and len(found.verdicts) == 1 + 2 + 2 + 4
     circuit.save(tmp_path / "circuit.md")
     assert vt.load(tmp_path / "circuit.md").check().claims.ok
+    changed = vt.load(tmp_path / "circuit.md").evidence
+    changed.weights["W_E"] = 2 * changed.weights["W_E"]
+    assert not check_claims(changed.card, changed.weights).ok
+    (tmp_path / "circuit-edges.md").unlink()
+    with pytest.raises(VieteError, match="no such model beside it"):
+        vt.load(tmp_path / "circuit.md").check()
     one = [3, 1, 4]
     np.testing.assert_allclose(again.run(one)["logits"], circuit.run(one)["logits"], atol=1e-12)
     search = model.circuits(of, "random(6)")

@@ -59,6 +59,7 @@ def test_a_command_prints_what_is_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
+    Path("docs").symlink_to(DOCS)
     for command in commands:
         capsys.readouterr()
         try:
@@ -75,6 +76,7 @@ def test_a_python_block_prints_the_text_after_it(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    Path("docs").symlink_to(DOCS)
     blocks = fences(page)
     names: dict[str, object] = {}  # a page's blocks go on where the one before stopped
     for (kind, code), (following, text) in pairwise(blocks):

@@ -118,6 +118,17 @@ class Claims(Displayed):
     def __str__(self) -> str:
         return "\n".join(self.lines())
 
+    def joined(self, other: Claims) -> Claims:
+        """These and others in one report."""
+        return replace(
+            self,
+            verdicts=(*self.verdicts, *other.verdicts),
+            defined=(*self.defined, *other.defined),
+            readings=(*self.readings, *other.readings),
+            prose=(*self.prose, *other.prose),
+            unread=(*self.unread, *other.unread),
+        )
+
     @property
     def first_line(self) -> str:
         """What the claims are of."""
@@ -180,12 +191,13 @@ def check_claims(
     With the ``meaning`` 'float' that is in float64, to rounding; with 'exact' all is decided.
 
     ``weights`` are by the names of `parameter_shapes`; without them they are the card's own
-    ``value`` column, and what has none is drawn. ``texts`` are ids (n) for the first input, one
-    run each; without them, and without an input of ``inputs``, an input is drawn, unless the card
-    has a default. A claim that names its texts is evaluated on those; ``read`` gives the ids of a
-    file of texts, and ``words`` are the tokens'. What is drawn comes from ``seed``, weights and
-    inputs three times, texts that a claim names twelve times. Raises VieteError for weights or
-    inputs that do not fit the card, and for a claim about a block that is not there.
+    ``value`` column, and what has none is drawn. ``texts`` are ids (n) for the first input, one run
+    each; without them, and without an input of ``inputs``, an input is drawn, unless the card has a
+    default. A claim that names texts that are drawn is evaluated on those, and one that names a
+    file on this where no texts are given; ``read`` gives the ids of a file of texts, and ``words``
+    are the tokens'. What is drawn comes from ``seed``, weights and inputs three times, texts that a
+    claim names twelve times. Raises VieteError for weights or inputs that do not fit the card, and
+    for a claim about a block that is not there.
     """
     claims = card.claims if claims is None else claims
     if not claims:

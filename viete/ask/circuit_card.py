@@ -7,13 +7,14 @@ changes in the place of means, it is the model itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
 from viete.analysis.shapes import shapes_of
-from viete.ask.circuit_edges import CircuitEdge, Made, Port, Wiring, literal
+from viete.ask.circuit_edges import CircuitEdge, Made, Port, Wiring
+from viete.ask.circuit_names import literal, own_name
 from viete.errors import Text
 from viete.evaluate.schedule import Program, member_name
 from viete.graph.card import CardData, Dimension, Equation, Parameter
@@ -26,6 +27,7 @@ from viete.notation.tree import (
     Ref,
     Slice,
     Slot,
+    Symbol,
     num,
     refs,
     transform,
@@ -89,46 +91,60 @@ class Writing:
     ) -> None:
         self.wiring, self.card, self.edges, self.of = wiring, wiring.card, edges, of
         self.limits = {n: self.limit(n) for n in self.card.lengths}
-        self.base = "mu" if "mu" not in {s.base for s in self.card.symbols.values()} else "M"
+        self.base = self.unused("mu", "M")
+        self.means: dict[Port, Parameter] = {}
+        self.added: dict[str, Parameter] = {}  # that the model does not have
+        self.title = f"{self.card.title}, a circuit" * (edges is not None) or self.card.title
+        self.indices = self.card.indices
+
+    def unused(self, *names: str) -> str:
+        """The first of some names that no symbol of the card begins with."""
+        taken = {*self.card.names, *(s.base for s in self.card.symbols.values())}
+        return next(name for name in names if name not in taken)
 
     def circuit(self) -> CircuitCard:
         """The card, with what is used in it alone."""
-        equations: list[Equation] = []
-        means: dict[Port, Parameter] = {}
-        for made in self.needed():
-            for port in made.ports:
-                if self.edges is not None:
-                    means[port] = self.mean(port)
-                equations.append(self.equation(made, port.stream, self.sum(port, means)))
-            equations.append(self.equation(made, made.left, made.right))
         weights: dict[str, Ref] = {}
         if self.of is not None:
             transform(self.of, self.own(weights))
-        equations = [replace(e, right=transform(e.right, self.own(weights))) for e in equations]
-        equations = [replace(e, text=Text(show_equation(e.left, e.right))) for e in equations]
+        equations = [replace(e, right=transform(e.right, self.own(weights)))
+                     for e in self.equations()]  # fmt: skip
+        equations = [replace(e, text=Text(show_equation(e.left, e.right)))
+                     for e in self.finished(equations)]  # fmt: skip
         declared = {p.name: p for p in self.card.parameters}
         parameters = [
             replace(declared[ref.key], symbol=literal(ref).symbol, value="", init="", checkpoint="")
             for ref in weights.values()
         ]
-        dims = self.dims() if means else self.card.dims
+        dims = self.dims() if self.added else self.card.dims
         read = frozenset[str]().union(*(e.reads for e in equations))
         read |= frozenset() if self.of is None else self.of.keys
         card = CardData(
-            title=f"{self.card.title}, a circuit" if means else self.card.title,
+            title=self.title,
             vocabulary=self.card.vocabulary,
             dims=dims,
-            indices=self.card.indices,
+            indices=self.indices,
             inputs=tuple(i for i in self.card.inputs if i.name in read or i is self.card.inputs[0]),
-            parameters=(*parameters, *means.values()),
+            parameters=(*parameters, *self.added.values()),
             functions=self.card.functions,
             equations=tuple(equations),
         )
         card = unlike_family(without_unused(card, self.optional(card)))
         shapes_of(card)
-        return CircuitCard(card, weights, means, self.limits)
+        return CircuitCard(card, weights, self.means, self.limits)
 
     # -- equations ---------------------------------------------------------------------------------
+
+    def equations(self) -> Iterator[Equation]:
+        """The equations of what is needed, each after those of the streams that it reads."""
+        for made in self.needed():
+            for port in made.ports:
+                yield self.equation(made, port.stream, self.sum(port))
+            yield self.equation(made, made.left, made.right)
+
+    def finished(self, equations: Sequence[Equation]) -> Sequence[Equation]:
+        """What becomes of them under names of their own."""
+        return equations
 
     def needed(self) -> list[Made]:
         """What the roots are made of, through the circuit's edges alone."""
@@ -152,18 +168,10 @@ class Writing:
             return [*port.writers]
         return [w for w in port.writers if CircuitEdge(w, port.reader) in self.edges]
 
-    def sum(self, port: Port, means: Mapping[Port, Parameter]) -> Expr:
+    def sum(self, port: Port) -> Expr:
         """What a reader's own stream is."""
-        terms: list[Expr] = [*self.writers(port)]
-        if port in means:
-            length, *_ = port.shape
-            mean: Expr = Ref(means[port].symbol)
-            if self.is_length(length):
-                mean = Pick(mean, (Slice(num(0), length),))
-            terms.append(mean)
-        else:
-            terms += port.constants
-        return reduce(lambda a, b: Apply("add", (a, b)), terms)
+        rest = port.constants if self.edges is None else (self.mean(port),)
+        return total((*self.writers(port), *rest))
 
     def equation(self, made: Made, left: Ref, right: Expr) -> Equation:
         """An equation, in the part of its block."""
@@ -180,26 +188,33 @@ class Writing:
         """Members of families by names of their own; those of parameters are noted."""
 
         def rule(e: Expr) -> Expr | None:
-            if not isinstance(e, Ref) or e.symbol.kind not in ("value", "parameter", "input"):
-                return None
-            new = literal(e)
-            if e.symbol.kind == "parameter" and e.symbol.base != self.base:
-                weights.setdefault(new.key, e)
+            new = own_name(e)
+            if isinstance(e, Ref) and e.symbol.kind == "parameter" and e.key not in self.added:
+                weights.setdefault(literal(e).key, e)
             return new
 
         return rule
 
     # -- means -------------------------------------------------------------------------------------
 
-    def mean(self, port: Port) -> Parameter:
-        """The parameter of a reader's means."""
+    def mean(self, port: Port) -> Expr:
+        """The means of what a reader does not see, a parameter."""
         symbol = replace(port.stream.symbol, kind="parameter", base=self.base)
-        shape = tuple(self.limits.get(show(x), x) for x in port.shape)
-        return Parameter(symbol, shape, meaning="means of all that is not read")
+        self.means[port] = self.add(symbol, port.shape, "means of all that is not read")
+        return self.rows(self.means[port], port)
 
-    def is_length(self, e: Expr) -> bool:
-        """Whether a size is the length of a text."""
-        return isinstance(e, Ref) and e.key in self.limits
+    def add(self, symbol: Symbol, shape: Iterable[Expr], meaning: str) -> Parameter:
+        """A parameter that the model does not have; for each position as far as there are means."""
+        limited = tuple(self.limits.get(show(x), x) for x in shape)
+        self.added[symbol.key] = found = Parameter(symbol, limited, meaning=meaning)
+        return found
+
+    def rows(self, mean: Parameter, port: Port) -> Expr:
+        """The means of the positions that there are."""
+        length, *_ = port.shape
+        if isinstance(length, Ref) and length.key in self.limits:
+            return Pick(mean.symbol.member, (Slice(num(0), length),))
+        return mean.symbol.member
 
     def limit(self, length: str) -> Ref:
         """How many positions have means, of texts of a length."""
@@ -224,6 +239,11 @@ class Writing:
         """What is left out where nothing uses it."""
         names = {f.name for f in card.functions} | {d.name for d in card.dims}
         return names | {i.name for i in card.indices}
+
+
+def total(terms: Iterable[Expr]) -> Expr:
+    """A sum."""
+    return reduce(lambda a, b: Apply("add", (a, b)), terms)
 
 
 def weights_of(

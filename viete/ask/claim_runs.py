@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from viete.ask.claim_texts import ReadTexts, Texts, texts_of
+from viete.ask.claim_texts import ReadTexts, Texts, is_drawn, texts_of
 from viete.evaluate.execution import execute
 from viete.evaluate.initial_weights import initial_weights, literal_fractions
 from viete.evaluate.inputs import host
@@ -64,9 +64,12 @@ class ClaimRuns:
         return " and ".join(of)
 
     def runs(self, source: str) -> Iterator[tuple[dict[str, int], Run]]:
-        """Each run on these texts, or on what is given or drawn, and which one it is."""
+        """Each run on these texts, or on what is given or drawn, and which one it is.
+
+        Texts that are given take the place of a file's.
+        """
         texts = self.texts
-        if source:
+        if source and (texts is None or is_drawn(source)):
             texts = texts_of(source, self.ready.model, self.seed, self.read)
         drawn = self.loose or (texts is None and self.draws_inputs)
         weights = None

@@ -17,6 +17,11 @@ ReadTexts = Callable[[str], Texts]  # ids of a file of texts
 _DRAWN = re.compile(r"(repeated|random)\((\d{1,7})\)")
 
 
+def is_drawn(source: str) -> bool:
+    """Whether the texts of a name are drawn, and no file's."""
+    return _DRAWN.fullmatch(source) is not None
+
+
 def texts_of(
     source: str, card: CardData, seed: int, read: ReadTexts | None = None
 ) -> Texts:  # fmt: skip
@@ -62,4 +67,4 @@ def vocabulary_of(card: CardData) -> tuple[int, int]:
     return low, high
 
 
-__all__ = ["TEXTS", "Texts", "texts_of"]
+__all__ = ["TEXTS", "Texts", "is_drawn", "texts_of"]

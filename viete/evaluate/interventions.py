@@ -179,7 +179,18 @@ def as_library(array: Any, like: Array, what: str) -> Any:
     return xp.asarray(np.array(host(array)), device=device_of(like))
 
 
+def as_like(array: Any, like: Array, what: str) -> Array:
+    """Numbers as an array of the library, the precision and the device of another.
+
+    Raises VieteError as `as_library` does.
+    """
+    made, xp = as_library(array, like, what), array_namespace(like)
+    if is_array_api_obj(made) or traced(made):  # PyTorch's asarray would warn of a derivative
+        return xp.astype(made, like.dtype, copy=False)
+    return xp.asarray(made, dtype=like.dtype, device=device_of(like))
+
+
 __all__ = [
-    "Intervention", "Put", "composed", "intervention", "interventions", "layout_of", "letters_of",
-    "member_of",
+    "Intervention", "Put", "as_library", "as_like", "composed", "intervention", "interventions",
+    "layout_of", "letters_of", "member_of",
 ]  # fmt: skip

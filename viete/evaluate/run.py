@@ -22,18 +22,16 @@ from viete.evaluate.array import Arrays
 from viete.evaluate.contraction import Contraction
 from viete.evaluate.derivatives import derivatives, differentiates
 from viete.evaluate.fast import FastArrays
-from viete.evaluate.interventions import Intervention
+from viete.evaluate.interventions import Intervention, as_like
 from viete.evaluate.labelled import (
     BATCH,
     COL,
     ROW,
     Array,
     Value,
-    device_of,
     expand,
     in_order,
     permute,
-    traced,
 )
 from viete.evaluate.labels import axis_labels, word_printer
 from viete.evaluate.origins import Origin
@@ -223,11 +221,7 @@ class Run(Mapping[str, Array]):
 
     def taken(self, array: Any, like: Array, what: str) -> Array:
         """An array that takes the place of another, in the numbers of this run."""
-        if type(array) is type(like) or traced(
-            array
-        ):  # PyTorch's asarray would warn of a derivative that it keeps
-            return self.arrays.xp.astype(array, like.dtype, copy=False)
-        return self.arrays.xp.asarray(array, dtype=like.dtype, device=device_of(like))
+        return as_like(array, like, what)
 
     def store_piece(self, member: Member, v: Value, place: range, batch: int) -> None:
         """Store a value that was computed for some sequences of a batch."""

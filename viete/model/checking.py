@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -113,14 +114,13 @@ def check_pages(
         pages.append(page)
     found = [check_claims(page.card, weights, inputs, claims=page.claims, **about)
              for page in pages]  # fmt: skip
-    return replace(
-        next((x for x in found if x.of), found[0]),
-        verdicts=tuple(v for x in found for v in x.verdicts),
-        defined=tuple(name for page in pages for name in page.defined),
-        readings=tuple(said for page in pages for said in page.readings),
-        prose=tuple(text for page in pages for text in page.prose),
-        unread=tuple(error for page in pages for error in page.unread),
-    )
+    first = next((x for x in found if x.of), found[0])
+    noted = (
+        replace(x, defined=tuple(page.defined), readings=tuple(page.readings),
+                prose=tuple(page.prose), unread=tuple(page.unread))
+        for page, x in zip(pages, found, strict=True)
+    )  # fmt: skip
+    return replace(reduce(Claims.joined, noted), card=first.card, of=first.of)
 
 
 def is_page(claim: str | os.PathLike[str]) -> bool:

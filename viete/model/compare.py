@@ -117,6 +117,12 @@ class Report(Displayed):
         parts = (self.recorded, self.claims)
         return self.agrees and all(part is None or part.ok for part in parts)
 
+    def with_claims_of(self, other: Report) -> Report:
+        """It with what became of the claims of another."""
+        if self.claims is None or other.claims is None:
+            return self if other.claims is None else replace(self, claims=other.claims)
+        return replace(self, claims=self.claims.joined(other.claims))
+
     @property
     def copies(self) -> Mapping[str, str]:
         """Tensors that nobody expects, each with the expected one that it equals."""

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 import numpy as np
-from array_api_compat import array_namespace
 
 from viete.ask.card_claims import Claims
 from viete.ask.claim_texts import texts_of
@@ -21,7 +20,7 @@ from viete.evaluate.answer_page import literal
 from viete.evaluate.execution import execute
 from viete.evaluate.initial_weights import FLOATS, initial_weights
 from viete.evaluate.inputs import Weights
-from viete.evaluate.interventions import as_library
+from viete.evaluate.interventions import as_like
 from viete.evaluate.labelled import COL, ROW, expand
 from viete.evaluate.plan.engine import Engine
 from viete.evaluate.run import listed
@@ -38,7 +37,7 @@ from viete.model.live import folder_of, to_live, tokenizer_of
 from viete.model.mapping import load_weights, place, precision
 from viete.model.saving import save
 from viete.model.tokens import Texts, are_texts, whole_numbers
-from viete.model.trained import is_run, open_run
+from viete.model.trained import MARKDOWN, is_run, open_run
 from viete.notation.parser import own_letters, parse
 from viete.notation.printer import show
 from viete.notation.substitution import substitute
@@ -46,6 +45,7 @@ from viete.notation.tree import num
 from viete.notation.words import Words
 from viete.nouns.run import Questions, questions
 from viete.nouns.verbs import Verbs
+from viete.rewrite.put import EVIDENCE
 from viete.rewrite.reparametrization import Folding
 from viete.sampling.generation import sample
 from viete.text.prompts import TextReader
@@ -116,7 +116,7 @@ class Model(Verbs, Texts, Hooked, Generic[C]):
         if arrays:
             old = {p.name for p in self.card.parameters}
             like = next(iter(self.weights.values()))
-            new = {name: weight_like(array, like, name) for name, array in arrays.items()}
+            new = {name: as_like(array, like, name) for name, array in arrays.items()}
             weights = {**self.weights_of(old, card), **new}
             out.source = lambda card: weights
             out.tensors = in_memory(f"{self.tensors.path}, changed", weights)
@@ -279,15 +279,20 @@ class Model(Verbs, Texts, Hooked, Generic[C]):
         >>> claim = "A^{2,1}_{j,j-15} ≥ 0.5 for j ≥ 16 for texts of repeated(16)"
         >>> model.check(claim).ok                                                   # doctest: +SKIP
 
-        Without ``claims`` the card's own are evaluated, and compared with the tensors that it was
-        opened with. ``texts`` are what is run, a file or a list, or ``tokens``, ids or one text;
-        ``against`` are values recorded of the model for these. See `viete.model.checking.check`.
+        Without ``claims`` the card's own are evaluated, and those of its `evidence`, and it is
+        compared with the tensors that it was opened with. ``texts`` are what is run, a file or a
+        list, or ``tokens``, ids or one text; ``against`` are values recorded of the model for
+        these. See `viete.model.checking.check`.
         """
         ids = None if tokens is None else self.ids(tokens)
-        return check(
+        found = check(
             self.card, self.tensors, *claims, tokens=ids, texts=texts, against=against, seed=seed,
             encode=self.text_ids, words=lambda: self.words, **inputs,
         )  # fmt: skip
+        if claims or against is not None or self.evidence is None or isinstance(found, Claims):
+            return found
+        other = self.evidence.check(tokens=tokens, texts=texts, seed=seed, **inputs)
+        return found if isinstance(other, Claims) else found.with_claims_of(other)
 
     def circuits(self, of: str, texts: Any, steps: int = 1) -> Circuits:
         """The edges that a number of the model's runs owes itself to, with their scores.
@@ -326,27 +331,64 @@ class Model(Verbs, Texts, Hooked, Generic[C]):
 
     def with_circuit(self, circuits: Circuits, found: CircuitFindings) -> Self:
         """The model of a circuit that was found."""
-        from viete.ask.circuit_findings import circuit_of
+        from viete.ask.circuit_claims import circuit_of, evidence_of
 
-        card, weights = circuit_of(circuits, found)
-        out = self.over(card, lambda card: weights)
-        out.tensors = in_memory(f"{self.tensors.path}, a circuit", weights)
+        out, evidence = (
+            self.of_arrays(made.card, made.weights, "a circuit")
+            for made in (circuit_of(circuits, found), evidence_of(circuits, found))
+        )
+        out.__dict__["evidence"] = evidence
         return out
+
+    def of_arrays(self, card: CardData, weights: Mapping[str, Array], what: str) -> Self:
+        """The model of a card that was made of this one, with arrays that were."""
+        out = self.over(card, lambda card: weights)
+        out.tensors = in_memory(f"{self.tensors.path}, {what}", weights)
+        return out
+
+    @cached_property
+    def evidence(self) -> Model[C] | None:
+        """The model whose claims are checked beside its own: what a circuit is held against.
+
+        Raises VieteError where the card names one that is not beside it.
+        """
+        name = dict(self.card.facts).get(EVIDENCE)
+        if name is None:
+            return None
+        path = (self.path if self.path.is_dir() else self.path.parent) / name
+        if Path(name).name != name or not is_run(path):
+            raise VieteError(
+                f"{self.path}: its card is measured in {name!r:.60}, and there is no such model "
+                f"beside it"
+            )
+        return opened(type(self.card), path)
 
     def after(self, steps: Sequence[Folding]) -> Self:
         """As `Verbs` asks: the new weights are made of the old ones."""
         card, weights = self.content, dict(self.weights)
         for step in steps:
             card, weights = step.model, reweighted(step, weights)
-        out = self.over(card, lambda card: weights)
         # The tensors are then those of the card's own names, and no file's.
-        out.tensors = in_memory(f"{self.tensors.path}, folded", weights)
-        return out
+        return self.of_arrays(card, weights, "folded")
 
     def save(self, folder: str | Path) -> Path:
-        """Write a folder that `viete.load` opens, with the tokenizer; see `Card.save`."""
+        """Write a folder that `viete.load` opens, with the tokenizer; see `Card.save`.
+
+        A circuit's evidence is written beside it.
+        """
         own = {n: x for n, x in self.inputs.items() if n in program(self.card).inputs}
-        return save(self.card, self.weights, folder, self.config, self.own_tokenizer(), inputs=own)
+        card, path, evidence = self.card, Path(folder), self.evidence
+        if evidence is not None:
+            markdown = path.suffix == MARKDOWN
+            beside = path.with_name(f"{path.stem}-edges.md") if markdown else path / "edges.md"
+            if beside.exists():
+                raise VieteError(f"{beside}: is a file; give another name")
+            facts = (f for f in card.facts if f[0] != EVIDENCE)
+            card = type(card).of(replace(card, facts=(*facts, (EVIDENCE, beside.name))))
+        out = save(card, self.weights, path, self.config, self.own_tokenizer(), inputs=own)
+        if evidence is not None:
+            evidence.save(beside)
+        return out
 
     # -- texts, and other libraries ----------------------------------------------------------------
 
@@ -404,12 +446,6 @@ def reweighted(folding: Folding, weights: Mapping[str, Array]) -> dict[str, Arra
         array = expand(run.arrays.xp, run.arrays.lift(value), value.axes, axes)
         out[name] = run.arrays.xp.broadcast_to(array, shape)
     return out
-
-
-def weight_like(array: Array, like: Array, name: str) -> Array:
-    """A value of one's own as a weight beside others: of their library, precision and device."""
-    made = as_library(array, like, name)
-    return array_namespace(made).astype(made, like.dtype)
 
 
 def of_folder(

@@ -29,6 +29,7 @@ from viete.rewrite.paths import seen_by_readers
 from viete.rewrite.replacement import Naming, Replacement, parse_replacement
 
 FAMILY = "config model_type"  # the fact by which a card is one of `transformers`
+EVIDENCE = "measured in"  # the fact that names the card in which its claims are measured besides
 NEW = "new"  # the label of what takes the place of what is given
 
 Given = Callable[[CardData, Expr], tuple[CardData, Expr]]
@@ -101,8 +102,9 @@ def by_groups(change: Replacement) -> Replacement:
 
 
 def unlike_family(card: CardData) -> CardData:
-    """The card as one of its own, which `transformers` does not compute."""
-    return replace(card, facts=tuple(f for f in card.facts if f[0] != FAMILY))
+    """The card as one of its own, which `transformers` does not compute, and nobody measured."""
+    facts = tuple(f for f in card.facts if f[0] not in (FAMILY, EVIDENCE))
+    return replace(card, facts=facts)
 
 
 def check_letters(card: CardData, change: Replacement, more: Collection[str] = ()) -> None:

@@ -1,0 +1,123 @@
+"""Sums of a card that go through the residual stream, and the terms that they have.
+
+A value is a *junction* where it is a sum of what several others wrote: the stream, and the heads
+that a norm reads together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from viete.analysis.streams import streams
+from viete.ask.stream import Stream
+from viete.errors import VieteError
+from viete.evaluate.schedule import Program
+from viete.notation.tree import Apply, Bind, Expr, Ref, num, refs
+
+
+@dataclass(frozen=True)
+class StreamTerm:
+    """A part of a sum: a value, or a formula of the equation of ``owner``, of one head perhaps."""
+
+    formula: Expr
+    owner: Ref
+    heads: tuple[Expr, ...] = ()
+
+
+class StreamSums:
+    """Which values of a program's card are junctions, and what their terms are.
+
+    Blocks and heads have numbers. Raises VieteError for a card without a residual stream.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program, self.card = program, program.model
+        found = streams(self.card)
+        if not found:
+            raise VieteError(
+                f"{self.card.title} has no residual stream, no value that its equations add to, so "
+                f"it has no edges"
+            )
+        self.added = {u.ref.key for u in found}
+        self.values = Stream(program)
+        self.junctions: dict[Expr, bool] = {}
+        self.fixed: dict[Ref, bool] = {}
+        self.opened: dict[Ref, Expr] = {}
+
+    def right(self, ref: Ref) -> Expr:
+        """The right side of the equation of a value, with numbers for blocks and heads."""
+        if ref not in self.opened:
+            self.opened[ref] = self.values.opened(ref)
+        return self.opened[ref]
+
+    def is_junction(self, e: Expr) -> bool:
+        """Whether a formula is the stream, or a sum that goes on with it or adds heads up."""
+        if e not in self.junctions:
+            self.junctions[e] = False
+            self.junctions[e] = self.joins(e)
+        return self.junctions[e]
+
+    def joins(self, e: Expr) -> bool:
+        match e:
+            case Ref():
+                if e.symbol.kind != "value" or e.free:
+                    return False
+                return e.key in self.added or self.joins_in(self.right(e))
+            case Apply("add" | "sub"):
+                return self.joins_in(e)
+        return False
+
+    def joins_in(self, e: Expr) -> bool:
+        """Whether there is a junction among the terms of a sum, or a sum over heads."""
+        match e:
+            case Apply("add", (a, b)):
+                return self.joins_in(a) or self.joins_in(b)
+            case Apply("sub", (a, _)):
+                return self.joins_in(a)
+            case Ref():
+                return self.is_junction(e)
+            case Bind():
+                return e.op == "sum" and bool(self.counted(e))
+        return False
+
+    def counted(self, e: Bind) -> range | None:
+        """The numbers of a letter of heads that something is folded over."""
+        own = any(letter == e.index for _, letter in e.body.standing)
+        declared = any(i.name == e.index for i in self.card.indices)
+        if not (own and declared) or e.index in self.card.loop_letters:
+            return None
+        return self.program.range_of(e.index)
+
+    def terms(self, e: Expr, owner: Ref, heads: tuple[Expr, ...] = ()) -> Iterator[StreamTerm]:
+        """The terms of a sum; of a junction in it those of its equation."""
+        match e:
+            case Apply("add", (a, b)):
+                yield from self.terms(a, owner, heads)
+                yield from self.terms(b, owner, heads)
+            case Apply("sub", (a, b)):
+                yield from self.terms(a, owner, heads)
+                yield StreamTerm(Apply("neg", (b,)), owner, heads)
+            case Ref() if self.is_junction(e):
+                yield from self.terms(self.right(e), e, heads)
+            case Bind("sum") if numbers := self.counted(e):
+                for k in numbers:
+                    body = self.values.normal(
+                        self.card.substitute(e.body, letters={e.index: num(k)})
+                    )
+                    yield from self.terms(body, owner, (*heads, num(k)))
+            case _:
+                yield StreamTerm(e, owner, heads)
+
+    def is_fixed(self, e: Expr) -> bool:
+        """Whether a formula has the same value for all texts of a length."""
+        found = list(refs(e))
+        if any(x.symbol.kind == "input" for x in found):
+            return False
+        for x in found:
+            if x.symbol.kind == "value" and x not in self.fixed:
+                self.fixed[x] = not x.free and self.is_fixed(self.right(x))
+        return all(self.fixed.get(x, True) for x in found)
+
+
+__all__ = ["StreamSums", "StreamTerm"]
