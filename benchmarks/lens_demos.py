@@ -6,8 +6,10 @@
 
 After every cell, whatever both have by one name (arrays, numbers, texts) is compared, and what both
 would have plotted. Of the cells nothing is kept here; `REPLACED` says what is changed in them, and
-`LEFT_OUT` which are not run, and why. The model is a GPT-2 of 12 blocks of 12 heads with random
-weights, its tokens are those of the cells' own text.
+`LEFT_OUT` which are not run, and why. The model is a GPT-2 of 12 blocks of 12 heads, its tokens are
+those of the cells' own text. It is trained here, in minutes, to name the indirect object of
+sentences such as those of the cells, and to go on with what is repeated, so that it has what the
+cells look for; `--steps 0` leaves its weights random.
 """
 
 from __future__ import annotations
@@ -58,6 +60,10 @@ OURS = {
         "from viete.model.hook_points import HookPoint",
     r"from transformer_lens\.model_bridge import TransformerBridge|^import transformer_lens$": "",
 }  # fmt: skip
+# What the model is trained on; names and things are those of the cells, so that they are tokens.
+NAMES = "John Mary Tom James Dan Sid Martin Amy".split()
+PLACES = ("shops", "park")
+THINGS = ("the bag", "the ball", "an apple", "a drink", "the drink")
 LEFT_OUT = {
     "google.colab": "installs packages",
     "HookedRootModule": "a network of one's own with hooks: here that is a card (docs)",
@@ -108,7 +114,43 @@ def replaced(source: str, ours: bool) -> str:
     return source
 
 
-def written(demos: Path, folder: Path, layers: int) -> None:
+def batch(fast: Any, size: int, draw: np.random.Generator) -> torch.Tensor:
+    """Half of it sentences that end in the name that was given something, half repetitions."""
+    texts = []
+    for _ in range(size // 2):
+        giver, taker = draw.choice(NAMES, 2, replace=False)
+        pair = [giver, taker][:: draw.choice([1, -1])]
+        where = f"{draw.choice(['When', 'After'])} {pair[0]} and {pair[1]} went to the"
+        given = f"{giver} gave {draw.choice(THINGS)} to {taker}"
+        texts.append(f"{where} {draw.choice(PLACES)}, {given}")
+    rows = [[fast.bos_token_id, *fast(text)["input_ids"]][:32] for text in texts]
+    for _ in range(size - len(rows)):
+        period = int(draw.integers(6, 16))
+        some = draw.integers(10, 300, period).tolist()
+        rows.append([fast.bos_token_id, *(some * 6)][:32])
+    return torch.tensor([row + [-100] * (32 - len(row)) for row in rows])
+
+
+def train(net: Any, fast: Any, steps: int) -> None:
+    """Train a network in place."""
+    draw = np.random.default_rng(0)
+    optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3, weight_decay=0.01)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 2e-3, total_steps=steps)
+    net.float().train()
+    for step in range(steps):
+        rows = batch(fast, 32, draw)
+        loss = net(rows.clamp(min=0), labels=rows).loss
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+        optimizer.step()
+        schedule.step()
+        if step % 100 == 0 or step == steps - 1:
+            print(f"  training, step {step}: loss {loss:.3f}", file=sys.stderr, flush=True)
+    net.double().eval()
+
+
+def written(demos: Path, folder: Path, layers: int, steps: int) -> None:
     """The model, with a tokenizer of the words in the cells."""
     known = tokenizers.Tokenizer(tokenizers.models.BPE())
     known.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -126,9 +168,12 @@ def written(demos: Path, folder: Path, layers: int) -> None:
     net = transformers.GPT2LMHeadModel(transformers.GPT2Config(
         n_embd=96, n_layer=layers, n_head=12, n_positions=1024, vocab_size=len(fast),
     )).double().eval()  # fmt: skip
-    with torch.no_grad():
-        for p in net.parameters():
-            p.add_(0.1 * torch.randn_like(p))
+    if steps:
+        train(net, fast, steps)
+    else:
+        with torch.no_grad():
+            for p in net.parameters():
+                p.add_(0.1 * torch.randn_like(p))
     net.save_pretrained(folder)
     fast.save_pretrained(folder)
 
@@ -247,6 +292,7 @@ def main() -> bool:
     parser.add_argument("demos", type=Path)
     parser.add_argument("--only", choices=DEMOS)
     parser.add_argument("--layers", type=int, default=12)
+    parser.add_argument("--steps", type=int, default=1500, help="of training; 0 for random weights")
     given = parser.parse_args()
     import transformer_lens  # noqa: F401  # before what it imports of these is replaced
 
@@ -255,7 +301,7 @@ def main() -> bool:
         sys.modules[module] = Plots(module)
     transformers.logging.set_verbosity_error()
     with tempfile.TemporaryDirectory() as folder:
-        written(given.demos, Path(folder), given.layers)
+        written(given.demos, Path(folder), given.layers, given.steps)
         return all([demo(given.demos, name, Path(folder))
                     for name in DEMOS if given.only in (None, name)])  # fmt: skip
 
