@@ -10,7 +10,7 @@ from viete.evaluate.labelled import Array
 from viete.evaluate.run import Run
 from viete.model.calls import to_device
 from viete.model.named_values import NamedValues
-from viete.model.names import Key
+from viete.model.short_names import Key
 from viete.model.stacks import Stacks
 from viete.model.weights import NamedWeights
 

@@ -19,7 +19,7 @@ from viete.evaluate.schedule import Member, program
 from viete.model.calls import NamedCalls
 from viete.model.gradient_hooks import GradientHook
 from viete.model.named_values import NamedValues
-from viete.model.names import Key
+from viete.model.short_names import Key
 
 Hook = Callable[[Array, "HookPoint"], Array | None]
 Filter = Key | Callable[[str], bool] | Sequence[Key | Callable[[str], bool]]

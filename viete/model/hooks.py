@@ -20,7 +20,8 @@ from viete.model.calls import RETURNS
 from viete.model.gradient_hooks import GradientHook
 from viete.model.hook_points import Filter, Hook, HookPoint, Hooks
 from viete.model.named_values import NamedValues, named_values
-from viete.model.names import SPLIT, Key
+from viete.model.names import SPLIT
+from viete.model.short_names import Key
 from viete.model.starting import Starting
 
 

@@ -6,12 +6,10 @@ the card's own equations.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
-from operator import index
+from functools import cached_property
 
 from viete.analysis.def_use import bodies
 from viete.document.displayed import Displayed
@@ -21,6 +19,7 @@ from viete.evaluate.schedule import program
 from viete.graph.card import CardData, Equation, Loop
 from viete.graph.matching import match
 from viete.library.functions import resolved
+from viete.model.short_names import Key, get_act_name, near, parted
 from viete.model.table import BLOCK, LAST, Entry, NameRow, conventions
 from viete.notation.parser import parse
 from viete.notation.printer import show, show_equation, show_symbol
@@ -32,12 +31,6 @@ _BLOCK = re.compile(r"blocks\.(\d+)\.")
 
 # What queries, keys and values each read of the stream: copies, which then have their own norm.
 SPLIT = tuple(f"blocks.{{l}}.hook_{x}_input" for x in "qkv")
-Key = str | tuple[str | int | None, ...]
-ALIASES = {"attn": "pattern", "attn_logits": "attn_scores", "key": "k", "query": "q", "value": "v",
-           "mlp_pre": "pre", "mlp_post": "post"}  # fmt: skip
-OF_BLOCKS = {"in": "resid_pre", "out": "resid_post"}  # with a block
-PARTS = {"a": "attn", "m": "mlp", "attention": "attn", "b": "", "block": "", "blocks": ""}
-_SHORT = re.compile(r"([a-z_]+?)_?(\d+)([a-z]\w*)?$")
 
 
 @dataclass(frozen=True)
@@ -441,50 +434,4 @@ def with_numbers(e: Expr) -> Expr:
     return transform(e, rule)
 
 
-# -- short names ----------------------------------------------------------------------------------
-
-
-def get_act_name(name: str, layer: int | str | None = None, layer_type: str | None = None) -> str:
-    """A name in full, as `transformer_lens.utils` gives it: ``get_act_name("q", 5)``."""
-    if "." in name or name.startswith("hook_"):
-        return name
-    word, given, part = parted((name, None if layer is None else int(layer), layer_type))
-    ends = f"hook_{ALIASES.get(word, word if given is None else OF_BLOCKS.get(word, word))}"
-    fits = [
-        full for full in conventions().values
-        if full.rsplit(".", 1)[-1] == ends and ("{l}" in full) == (given is not None)
-        and (not part or f".{part}." in full)
-    ]  # fmt: skip
-    if len(fits) != 1:
-        said = f"it may be {' or '.join(fits)}" if fits else near(word)
-        raise VieteError(f"{name!r} is no name of a value; {said}")
-    return fits[0].replace("{l}", str(given))
-
-
-def parted(key: Key) -> tuple[str, int | None, str]:
-    """The word, the block and the part of the block of a short name."""
-    items = [key] if isinstance(key, str) else list(key) if isinstance(key, tuple) else []
-    word, layer, part = (*items, None, None, None)[:3]
-    if hasattr(layer, "__index__"):  # of any library
-        layer = index(layer)
-    if not isinstance(word, str) or not isinstance(layer, int | None) or len(items) > 3:
-        raise VieteError(
-            f'{key!r} is no name of a value; write it as "blocks.5.attn.hook_q" or ("q", 5)'
-        )
-    if layer is None and (m := _SHORT.match(word)):
-        word, layer, part = m[1], int(m[2]), m[3]
-    part = "" if part is None else str(part)
-    return word, layer, PARTS.get(part, part)
-
-
-@lru_cache(maxsize=1024)  # a name of the card's own is none of these, in every run with its hook
-def near(word: str) -> str:
-    """What there is instead of a name that is none."""
-    short = {name.rsplit(".", 1)[-1].removeprefix("hook_"): name for name in conventions().values}
-    last = word.rsplit(".", 1)[-1].removeprefix("hook_")
-    names = [short[c] for c in difflib.get_close_matches(last, list(short), 2, 0.5)]
-    some = names or list(conventions().values)[:3]
-    return f"there are {', '.join(some)}{'' if names else ' and more'}"
-
-
-__all__ = ["Found", "Key", "Names", "get_act_name"]
+__all__ = ["Found", "Names"]

@@ -9,7 +9,8 @@ from array_api_compat import array_namespace
 
 from viete.errors import VieteError
 from viete.evaluate.labelled import Array
-from viete.model.names import Key, Names
+from viete.model.names import Names
+from viete.model.short_names import Key
 from viete.model.weights import NamedWeights
 
 Cut = int | tuple[int | None, ...] | slice | Sequence[int] | None  # (1, 5) is the slice 1:5

@@ -12,7 +12,7 @@ from viete.evaluate.inputs import host
 from viete.evaluate.labelled import Array
 from viete.formats.tensors import require
 from viete.model.factored import composition_scores
-from viete.model.names import get_act_name
+from viete.model.short_names import get_act_name
 
 
 def to_numpy(given: Any) -> np.ndarray:
