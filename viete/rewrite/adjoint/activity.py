@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import lru_cache
 
 from viete.analysis.kinds import FLAT, REAL
 from viete.analysis.shapes import shapes_of
@@ -15,20 +16,26 @@ def reached(card: CardData, wanted: Collection[str]) -> frozenset[str]:
     """The values that depend on what is wanted, and that a derivative can pass through."""
     types = shapes_of(card).types
     return frozenset(forward_slice(
-        card, wanted, lambda e, name: types[e.name].kind == REAL and depends(e.right, (name,))
+        card, wanted, lambda e, name: types[e.name].kind == REAL and name in passed_to(e.right)
     ))  # fmt: skip
 
 
 def depends(e: Expr, active: Collection[str]) -> bool:
-    """Whether a derivative passes from ``e`` to such a value; none through indices and tests."""
+    """Whether a derivative passes from ``e`` to such a value."""
+    return not passed_to(e).isdisjoint(active)
+
+
+@lru_cache(maxsize=1 << 15)
+def passed_to(e: Expr) -> frozenset[str]:
+    """The names to which a derivative passes from ``e``; none through indices and tests."""
     match e:
         case Ref():
-            return e.key in active
+            return frozenset((e.key,))
         case Pick():
-            return depends(e.value, active)
+            return passed_to(e.value)
         case Bind() | Table():
-            return depends(e.body, active)
-        case Apply():
+            return passed_to(e.body)
+        case Apply() if e.op not in FLAT:
             args = e.args[1:] if e.op == "where" else e.args
-            return e.op not in FLAT and any(depends(a, active) for a in args)
-    return False
+            return frozenset[str]().union(*map(passed_to, args))
+    return frozenset()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from viete.graph.card import Equation, Loop
-from viete.graph.dependence import FURTHEST, names_read, offset
+from viete.graph.dependence import FURTHEST, offset
 from viete.notation.printer import show
 from viete.notation.tree import Apply, Bind, Expr, Idx, Ref, Slot, Symbol, num, refs, walk
 from viete.rewrite.adjoint.double_where import Doubled
@@ -25,6 +25,11 @@ class Backward(Passing):
         self.loss = loss
         self.steps: dict[str, list[int]] = {}  # how far back the blocks of a loop read a value
         self.to_all: set[str] = set()  # values of which all of a loop's blocks read the same one
+        self.places = {e: k for k, e in reversed([*enumerate(self.model.equations)])}
+        self.first_read: dict[str, int] = {}  # the place of the first equation that reads a name
+        for k, e in enumerate(self.model.equations):
+            for name in e.reads:
+                self.first_read.setdefault(name, k)
 
     def derive(self) -> list[Equation]:
         """The backward equations, with a name for every part that is read twice."""
@@ -69,8 +74,8 @@ class Backward(Passing):
 
     def pass_right(self, e: Equation, back: Expr, loop: Loop | None) -> None:
         """∂ of a left side handed on to what the right side is made of."""
-        number = self.model.equations.index(e) + 1
-        self.pass_on(e.right, back, Context(loop, (), self.shapes.env, Reason(number)), e.left)
+        reason = Reason(self.places[e] + 1)
+        self.pass_on(e.right, back, Context(loop, (), self.shapes.env, reason), e.left)
 
     def complete(self, e: Equation, loop: Loop | None) -> Expr | None:
         """The equation of ∂ of a left side, from all shares; what stands for it from here on."""
@@ -105,8 +110,9 @@ class Backward(Passing):
 
     def from_above(self, e: Equation) -> list[Share]:
         """What a value made before a loop gets from those of the loop's blocks that read it."""
-        symbol, made, out = e.left.symbol, {x.name for x in self.out}, []
-        for step in self.steps.get(e.name, ()):
+        symbol, out, steps = e.left.symbol, list[Share](), self.steps.get(e.name, ())
+        made = {x.name for x in self.out} if steps else set()
+        for step in steps:
             names = (above(symbol, step), partial(symbol))
             name = next((x for x in names if x.key in made), None)
             if name is not None and self.read_by(e, step):
@@ -285,24 +291,24 @@ class Backward(Passing):
 
     def parameters(self, first: Equation) -> None:
         """∂ of the parameters (and other leaves) that no equation before ``first`` uses."""
-        k = self.model.equations.index(first)
-        earlier = names_read(self.model.equations[:k])
-        for key in [k for k in self.shares if k in self.wanted and k not in earlier]:
+        for key in [k for k in self.shares if k in self.wanted and not self.read_before(k, first)]:
             self.leaf(key, None)
 
     def finished(self, e: Equation, loop: Loop | None) -> None:
         """Write ∂ of every parameter whose last use (going back) was this equation."""
-        k = self.model.equations.index(e)
-        earlier = names_read(self.model.equations[:k])
         for key in dict.fromkeys(x.key for x in refs(e.right)):
-            if key in self.wanted and key in self.shares and key not in earlier:
+            if key in self.wanted and key in self.shares and not self.read_before(key, e):
                 self.leaf(key, loop)
+
+    def read_before(self, name: str, e: Equation) -> bool:
+        """Whether an equation before this one reads a name."""
+        return self.first_read.get(name, len(self.places)) < self.places[e]
 
     def leaf(self, key: str, loop: Loop | None) -> None:
         """∂ of a parameter or an input, all of whose uses have been met."""
-        if any(e.name == key for e in self.model.equations):
+        if key in self.values:
             return
-        symbol = next(s for g in self.model.scope.symbols.values() for s in g if s.key == key)
+        symbol = self.model.symbols[key]
         pairs = self.shares[key]
         blocks = self.model.blocks_of(symbol)
         if blocks:

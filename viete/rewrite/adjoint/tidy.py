@@ -5,11 +5,12 @@ What its author would do on reading it once more: backward equations in, fewer o
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from viete.errors import Text
-from viete.graph.card import Equation
+from viete.graph.card import Equation, Loop
 from viete.notation.printer import show
 from viete.notation.tree import (
     Apply,
@@ -44,7 +45,7 @@ def hoisted(equations: list[Equation], helpers: Collection[str]) -> list[Equatio
         read = e.reads
         if e.name in helpers and not read & back:
             first = next(k for k, x in enumerate(out) if x is e or (
-                x.loop == e.loop and e.right in walk(x.right)))  # fmt: skip
+                x.loop == e.loop and read <= x.reads and e.right in walk(x.right)))  # fmt: skip
             made = max((k for k, x in enumerate(out) if x.name in read), default=-1)
             if made < first:
                 out.remove(e)
@@ -77,14 +78,14 @@ def without_common_subexpressions(
     equations: list[Equation], helpers: Collection[str]
 ) -> list[Equation]:
     """What has a helper's name already is called by it: ``GELU(F_1)`` after ``F_1 = h W``."""
-    known: list[Equation] = []
+    outside: dict[Expr, Expr] = {}
+    known: dict[Loop | None, dict[Expr, Expr]] = {None: outside}
     out = []
     for e in equations:
-        for k in known:
-            if k.loop is None or k.loop == e.loop:
-                e = replace(e, right=replaced(e.right, {k.right: k.left}))
+        own = known.setdefault(e.loop, {})
+        e = replace(e, right=replaced(e.right, {**outside, **own}))
         if e.name in helpers and isinstance(e.right, Apply):
-            known.append(e)
+            own[e.right] = e.left
         out.append(e)
     return out
 
@@ -113,20 +114,32 @@ def with_copies_propagated(equations: list[Equation], helpers: Collection[str]) 
 
 def with_helpers_inlined(equations: list[Equation], helpers: Collection[str]) -> list[Equation]:
     """A helper that is read once stands where it is read; one that is not read is left out."""
-    out = equations
-    for e in equations:
-        if e.name not in helpers:
-            continue
-        readers = [x for x in out for y in refs(x.right) if y.key == e.name]
-        made = next(x for x in out if x.name == e.name)
-        if not readers:
-            out = [x for x in out if x is not made]
-        elif len(readers) == 1 and readers[0].loop == made.loop and made.left in open_parts(
-            readers[0].right
-        ):  # fmt: skip
-            right = simplified(replaced(readers[0].right, {made.left: made.right}))
-            out = [replace(x, right=right) if x is readers[0] else x for x in out if x is not made]
-    return out
+    out = dict(enumerate(equations))
+    makes = {e.name: k for k, e in reversed(out.items())}
+    readers: dict[str, Counter[int]] = {name: Counter() for name in helpers}
+
+    def count(k: int, by: int) -> None:
+        for x in refs(out[k].right):
+            if x.key in readers:
+                readers[x.key][k] += by
+
+    for k in out:
+        count(k, 1)
+    for name in dict.fromkeys(e.name for e in equations if e.name in helpers):
+        k = makes[name]
+        made, found = out[k], [*readers[name].elements()]
+        if found:
+            reader = out[found[0]]
+            alone = len(found) == 1 and reader.loop == made.loop
+            if not alone or made.left not in open_parts(reader.right):
+                continue
+            right = simplified(replaced(reader.right, {made.left: made.right}))
+            count(found[0], -1)
+            out[found[0]] = replace(reader, right=right)
+            count(found[0], 1)
+        count(k, -1)
+        del out[k]
+    return list(out.values())
 
 
 def open_parts(e: Expr) -> list[Expr]:

@@ -10,10 +10,10 @@ from viete.analysis.shapes import Shapes
 from viete.analysis.types import Type
 from viete.errors import Text, VieteError
 from viete.graph.card import Equation, Loop
-from viete.graph.matching import Match, put
-from viete.graph.rules import Rule, derivatives
+from viete.graph.matching import Match, one_function, put
+from viete.graph.rules import Rule, derivatives, head
 from viete.graph.sizes import ONE, ZERO, Size
-from viete.library.functions import inlined
+from viete.library.functions import inlined, is_argument
 from viete.notation.printer import INFIX, show
 from viete.notation.substitution import Abstraction, Put, apart, fresh
 from viete.notation.tree import (
@@ -75,6 +75,8 @@ class Passing:
         self.doubled: set[Expr] = set()  # the conditions that stand below themselves once more
         self.start: int | None = None  # where in ``out`` the loop begins that we are in
         self.active = reached(card, wanted)
+        self.values = {e.name for e in card.equations}
+        self.fitting: dict[str, list[Rule]] = {}
 
     def depends(self, e: Expr) -> bool:
         """Whether a derivative passes from ``e`` to what is wanted."""
@@ -240,7 +242,7 @@ class Passing:
             ranks = tuple(len(self.type(a, c).shape) for a in e.args)
             if e.op == "times" or 0 in ranks:
                 plain = replace(e, op="had")
-        for rule in self.rules:
+        for rule in self.rules_of(plain):
             if rule.ranks and (rule.ranks != ranks or e != plain):
                 continue
             found = rule.fits(plain, self.model.function)
@@ -253,6 +255,15 @@ class Passing:
             if all(partial_of(k) in outs for k, v in values.items() if self.depends(v)):
                 return rule, found
         return None
+
+    def rules_of(self, e: Expr) -> list[Rule]:
+        """The rules of the operation of a formula, whatever the card calls it."""
+        of = head(e)
+        if of not in self.fitting:
+            functions = self.model.function
+            self.fitting[of] = [r for r in self.rules if is_argument(r.pattern)
+                                or one_function(r.head, of, functions)]  # fmt: skip
+        return self.fitting[of]
 
     def uses(self, rule: Rule, wanted: Sequence[str], letter: str) -> int:
         """How often the formulas that are wanted use a letter, through the parts they use."""
@@ -393,7 +404,7 @@ class Passing:
             if {x.name for x in walk(at) if isinstance(x, Idx)}:
                 back, loop = self.block_share(e, slot, at, back, c, pending)
                 blocks = tuple(Idx(slot) if x == at and loop != c.loop else x for x in blocks)
-            elif c.loop is not None and not any(x.name == e.key for x in self.model.equations):
+            elif c.loop is not None and e.key not in self.values:
                 self.one_for_all.add(e.key)
         for letter, lower, upper in reversed(list(pending.values())):
             if letter in back.free:
