@@ -74,6 +74,30 @@ def test_windows(count: int, batch: int, length: int, seed: int, k: int) -> None
         )
 
 
+@given(st.lists(st.text("abc", min_size=2, max_size=7), min_size=4, max_size=9),
+       st.integers(1, 4), st.booleans())  # fmt: skip
+def test_lines(tmp_path_factory, lines, batch, weighted) -> None:  # type: ignore[no-untyped-def]
+    """Each line is a sequence from position 0, once an epoch; shorter ones are padded, or wait."""
+    path = tmp_path_factory.mktemp("lines") / "a.txt"
+    path.write_text("\n\n".join(lines), "utf-8")
+    data = read_data(path, "lines")
+    v = make_vocabulary(data)
+    model = with_vocabulary(WEIGHTED if weighted else PLAIN, len(v))
+    b = batches(model, data, v, batch, 7, validation=0)
+    seen = []
+    for k in range(b.epoch):
+        made = b.batch(k)
+        for row in range(len(made["t"])):
+            n = int(made["w"][row].sum()) if weighted else made["t"].shape[1]
+            seen.append(v.decode([*made["t"][row, :n], made["y"][row, n - 1]]))
+    assert sorted(seen) == sorted(lines)
+    with pytest.raises(VieteError, match="no assistant"):
+        batches(model, data, v, batch, loss_on="assistant")
+    if (longest := max(map(len, lines))) > 2:
+        with pytest.raises(VieteError, match="lines are not cut"):
+            batches(model, data, v, batch, longest - 2, validation=0)
+
+
 def test_every_place_is_drawn() -> None:
     data, v, model = flat(40, 40)
     b = batches(model, data, v, 8, 4, validation=0)

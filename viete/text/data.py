@@ -1,4 +1,4 @@
-"""Training data: plain text, JSON lines and dialogs, from one file or a folder of them.
+"""Training data: plain text, lines, JSON lines and dialogs, from one file or a folder of them.
 
 Nothing is held in memory: `Documents` says what there is and reads it again whenever it is asked.
 """
@@ -16,7 +16,7 @@ from viete.errors import Text, VieteError, Where
 from viete.text import files
 from viete.text.dialogs import Dialog, from_messages, looks_like_dialogs, read_dialogs
 
-KINDS = ("text", "dialogs", "jsonl")
+KINDS = ("text", "lines", "dialogs", "jsonl")
 SHIPPED = Path(__file__).parent / "shipped"
 
 
@@ -64,6 +64,11 @@ class Documents:
         return sum(size for size, _ in files.stamp(self.files))
 
     @property
+    def apart(self) -> bool:
+        """Whether each text is a sequence of its own from position 0, as dialogs and lines are."""
+        return self.dialogs or "lines" in self.kinds
+
+    @property
     def several(self) -> bool:
         """Whether there may be more than one document, so that a token must part them."""
         return len(self.files) > 1 or "jsonl" in self.kinds
@@ -84,6 +89,10 @@ class Documents:
             if kind == "jsonl":
                 for here, record in records(path):
                     yield Piece(checked(record, here, "text"), here.file, here.line, True, False)
+            elif kind == "lines":
+                for line, text in files.lines(path):
+                    if text:
+                        yield Piece(text, str(path), line, True)
             else:
                 for k, (line, text) in enumerate(files.pieces(path)):
                     yield Piece(text, str(path), line, k == 0)
@@ -105,9 +114,10 @@ class Documents:
 def read_data(path: str | Path, kind: str | None = None) -> Documents:
     """The training data at ``path``, a file or a folder.
 
-    ``kind`` is 'text', 'dialogs' or 'jsonl' (a ``text`` field, or chat ``messages``, a line). By
-    default a name in ``.jsonl`` or ``.ndjson`` says so, and dialogs are known by their first line.
-    'dialogs' as the path means the three that Viète ships, where no file has that name.
+    ``kind`` is 'text', 'lines' (each a sequence of its own), 'dialogs' or 'jsonl' (a ``text``
+    field, or chat ``messages``, a line). By default a name in ``.jsonl`` or ``.ndjson`` says so,
+    and dialogs are known by their first line. 'dialogs' as the path means the three that Viète
+    ships, where no file has that name.
 
     Raises VieteError for what is not there, empty, not text, or a mixture of text and dialogs.
     """

@@ -333,7 +333,7 @@ def make_vocabulary(
         missing = dict.fromkeys(t for t in missing if t not in text)
     if missing:
         raise VieteError(f"{documents.path}: the special token {next(iter(missing))} is not in it")
-    between = [END] if documents.several and not documents.dialogs and END not in special else []
+    between = [END] if documents.several and not documents.apart and END not in special else []
     if kind == "characters":
         if size is not None:
             raise VieteError("a character vocabulary has as many tokens as there are characters")

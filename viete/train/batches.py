@@ -28,16 +28,16 @@ class Batches:
     """The batches of one part of the data, 'train' or 'validation', as a card takes them.
 
     Plain text: windows of ``length`` tokens (by default the card's context) at random places, the
-    last tenth of the text set aside for validation, as nanoGPT does. Dialogs: each its own
-    sequence from position 0, once an epoch, in an order that is new every epoch; the last tenth of
-    them, rounded down, set aside. A card that looks only back, and whose loss is made of weighted
-    cross-entropies alone, takes dialogs of different lengths in one batch, padded at the end with
-    weight 0; for any other card a batch holds dialogs of one length, and may be smaller than
+    last tenth of the text set aside for validation, as nanoGPT does. Dialogs and lines: each its
+    own sequence from position 0, once an epoch, in an order that is new every epoch; the last tenth
+    of them, rounded down, set aside. A card that looks only back, and whose loss is made of
+    weighted cross-entropies alone, takes such of different lengths in one batch, padded at the end
+    with weight 0; for any other card a batch holds those of one length, and may be smaller than
     ``batch``. With ``loss_on`` 'assistant' the assistant's words alone count, with what closes
     them.
 
-    Raises VieteError where card, vocabulary and data do not fit, and for a dialog longer than the
-    context.
+    Raises VieteError where card, vocabulary and data do not fit, and for a dialog or a line
+    longer than the context.
     """
 
     def __init__(
@@ -58,12 +58,12 @@ class Batches:
                 f"{self.title} has a vocabulary of {self.takes.vocabulary}, and the data needs "
                 f"{len(vocabulary)}; bind it first, as with --set V={len(vocabulary)}"
             )
+        if s.loss_on == "assistant" and data.own is None:
+            raise VieteError(f"{data.name} is plain text, with no assistant to learn from")
         self.order: EpochOrder | None = None
         if data.starts is not None:
             self.order = self.sequences(data.starts)
             return
-        if s.loss_on == "assistant":
-            raise VieteError(f"{data.name} is plain text, with no assistant to learn from")
         cut = int(len(data) * (1 - s.validation))
         self.first, self.last = (0, cut) if part == "train" else (cut, len(data))
         if self.last - self.first < n + 1:
@@ -73,21 +73,22 @@ class Batches:
             )
 
     def sequences(self, starts: Ids) -> EpochOrder:
-        """The dialogs of this part, each checked to fit."""
+        """The dialogs or lines of this part, each checked to fit."""
         s, count = self.settings, len(starts) - 1
+        one = "line" if self.data.own is None else "dialog"
         held = int(count * s.validation)
         part = range(count - held) if self.part == "train" else range(count - held, count)
         if not part:
             raise VieteError(
-                f"{self.data.name} has {count} dialogs, too few to set some aside for validation"
+                f"{self.data.name} has {count} {one}s, too few to set some aside for validation"
             )
         lengths = np.diff(starts[part.start : part.stop + 1]) - 1
         if lengths.max() > self.length or (self.takes.fixed and len(set(lengths)) > 1):
             k = part.start + int(lengths.argmax())
             raise VieteError(
-                f"{self.data.name}: dialog {k + 1} has {int(lengths.max())} tokens before its "
-                f"last, and {self.title} takes {self.length}; dialogs are not cut: make the "
-                f"context longer or leave the dialog out"
+                f"{self.data.name}: {one} {k + 1} has {int(lengths.max())} tokens before its "
+                f"last, and {self.title} takes {self.length}; {one}s are not cut: make the "
+                f"context longer or leave the {one} out"
             )
         if s.loss_on == "assistant" and self.takes.weights is None:
             raise VieteError(
@@ -134,7 +135,7 @@ class Batches:
         return starts, starts + self.length + 1
 
     def evaluation(self, count: int) -> Iterator[dict[str, Ids]]:
-        """The same ``count`` sequences at every call, or all dialogs if there are fewer.
+        """The same ``count`` sequences at every call, or all there are if there are fewer.
 
         Which sequences they are depends on the data and the seed, and not on ``batch``, by which
         they come.
@@ -155,16 +156,18 @@ class Batches:
             )
 
     def padded(self, which: Ids) -> dict[str, Ids]:
-        """Dialogs in one array, with 0 after their end and no weight there."""
+        """Dialogs or lines in one array, with 0 after their end and no weight there."""
         starts, own = self.data.starts, self.data.own
-        assert starts is not None and own is not None
+        assert starts is not None
         n = int((starts[which + 1] - starts[which]).max())
         window = np.zeros((len(which), n), np.int64)
         counts = np.zeros((len(which), n), np.int64)
         for row, k in enumerate(which):
             a, b = int(starts[k]), int(starts[k + 1])
             window[row, : b - a] = self.data.ids[a:b]
-            counts[row, : b - a] = own[a:b] if self.settings.loss_on == "assistant" else 1
+            counts[row, : b - a] = 1
+            if own is not None and self.settings.loss_on == "assistant":
+                counts[row, : b - a] = own[a:b]
         return self.inputs(window, counts)
 
     def inputs(self, window: Ids, counts: Ids | None) -> dict[str, Ids]:

@@ -142,7 +142,7 @@ def fit_card(
         card = with_vocabulary(card, len(vocabulary))
         if settings.length is not None:
             card = with_length(card, settings.length)
-    if documents.dialogs:
+    if documents.apart:
         if settings.loss_on == "assistant":
             return with_loss_weights(card)
         with suppress(VieteError):  # then dialogs of one length make a batch

@@ -72,7 +72,7 @@ class Settings:
     data: str = setting(DATA, "", "A text, JSON lines, dialogs, or a folder of them.")
     sets: tuple[str, ...] = dataclasses.field(default=(), metadata={"began": True})
     kind: str | None = setting(
-        DATA, None, "text, dialogs or jsonl [by name and first line].", began=True
+        DATA, None, "text, lines, dialogs or jsonl [by name and first line].", began=True
     )
     tokenizer: str = setting(
         DATA, "characters",

@@ -1,9 +1,9 @@
 """Documents as token ids: encoded once, written to flat files, and mapped into memory from there.
 
-``tokens-KEY.bin`` holds the ids, uint16 or uint32 as the vocabulary needs; for dialogs
-``starts-KEY.bin`` (int64) says where each begins, and ``own-KEY.bin`` (uint8) which tokens are the
-assistant's. ``tokens-KEY.json`` comes last and says that all of it is there. KEY is made of the
-content of the sources and of the vocabulary, so that what has changed is encoded anew.
+``tokens-KEY.bin`` holds the ids, uint16 or uint32 as the vocabulary needs; for dialogs and lines
+``starts-KEY.bin`` (int64) says where each begins, and for dialogs ``own-KEY.bin`` (uint8) which
+tokens are the assistant's. ``tokens-KEY.json`` comes last and says that all of it is there. KEY is
+made of the content of the sources and of the vocabulary, so that what has changed is encoded anew.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ FORM = "1"  # another as soon as the same text would be encoded differently
 
 @dataclass(frozen=True)
 class Tokens:
-    """Ids in one row. For dialogs, the k-th is ``starts[k]`` to ``starts[k + 1]``.
+    """Ids in one row. For dialogs and lines, the k-th is ``starts[k]`` to ``starts[k + 1]``.
 
     ``own`` is 1 where a token is the assistant's. ``source`` and ``vocabulary`` are digests, of
     ``size`` bytes of text; ``note`` is the file that says where all of it is kept, if it is.
@@ -70,8 +70,10 @@ def tokenize(
     facts = {"source": documents.digest, "vocabulary": known, "size": documents.size,
              "name": str(documents.path)}  # fmt: skip
     dtypes = {"tokens": "<u2" if len(vocabulary) <= 1 << 16 else "<u4"}
+    if documents.apart:
+        dtypes["starts"] = "<i8"
     if documents.dialogs:
-        dtypes |= {"starts": "<i8", "own": "|u1"}
+        dtypes["own"] = "|u1"
     if cache is None:
         memory = {name: BytesIO() for name in dtypes}
         encode(documents, vocabulary, memory, dtypes, tell)
@@ -126,11 +128,11 @@ def encode(
     documents: Documents, vocabulary: Vocabulary, to: Mapping[str, BinaryIO],
     dtypes: Mapping[str, str], tell: Tell,
 ) -> None:  # fmt: skip
-    """Write the ids of all documents, and for dialogs where each begins and whose each token is."""
+    """Write the ids of all documents, where each of those apart begins, and whose a token is."""
     total, characters, told = 0, 0, time.monotonic()
     starts = array("q")
     for piece in documents.pieces():
-        if piece.opens and starts and not documents.dialogs:
+        if piece.opens and starts and not documents.apart:
             if vocabulary.end is None:
                 raise VieteError(
                     f"{documents.path} holds several documents, and the vocabulary has no token "
