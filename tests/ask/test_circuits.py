@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -314,6 +315,26 @@ def test_a_claim_may_be_about_all_texts_together() -> None:
     assert model.check("max_{texts}(logits_{-1,3}) > " + f"{sorted(each)[-2]:.9f}", texts=given).ok
     with pytest.raises(VieteError, match="one number"):
         model.check("mean_{texts}(logits_{-1}) ≥ 0", texts=given)
+
+
+def test_a_number_may_name_tokens_that_texts_bring_along(tmp_path: Path) -> None:
+    model = small("attention-only-2")
+    given, draw = texts(), np.random.default_rng(4)
+    pairs = draw.integers(0, 11, (len(given), 2)).tolist()
+    some = [{"text": x.tolist(), "answer": a, "wrong": b}
+            for x, (a, b) in zip(given, pairs, strict=True)]  # fmt: skip
+    of = "logits_{-1,answer} - logits_{-1,wrong}"
+    circuits = model.circuits(of, some)
+    last = [model.run(ids)["logits"][-1] for ids in given]
+    wanted = [y[a] - y[b] for y, (a, b) in zip(last, pairs, strict=True)]
+    np.testing.assert_allclose(circuits.of_model, wanted, rtol=0, atol=1e-12)
+    file = tmp_path / "pairs.jsonl"
+    file.write_text("\n".join(map(json.dumps, some)))
+    circuit = model.circuit(of, file, edges=8)
+    assert circuit.check().claims.ok
+    file.write_text(file.read_text().replace('"wrong"', '"wrnog"', 1))
+    with pytest.raises(VieteError, match=r"pairs.jsonl:1:1: wrong is asked for"):
+        circuit.check()
 
 
 def test_a_circuit_is_a_model_whose_claims_hold(tmp_path: Path) -> None:

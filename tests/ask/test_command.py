@@ -94,7 +94,7 @@ def test_many_texts_are_a_table(folder: Path, model: Model[vt.Card], tmp_path: P
         )
     objects.write_text(objects.read_text() + '{"text": "the cat", "against": "a mat"}\n')
     said = viete("ask", folder, "--texts", objects, "logits_{-1, answer}", code=2).err
-    assert "texts.jsonl:3:1: the questions name answer, and this line has none" in said
+    assert "texts.jsonl:3:1: answer is asked for, and this line has none" in said
     table = viete("ask", folder, "--texts", plain, "|x^1_0|", "logits").out.splitlines()
     assert table[0].split() == ["text", "|x^1_0|", "logits"] and table[2].endswith("4 × 303")
     archive = tmp_path / "answers.npz"
@@ -259,4 +259,4 @@ def test_files_of_texts_that_are_none(
 ) -> None:
     path = tmp_path / name
     path.write_text(content)
-    assert message in viete("ask", *CARD, "--texts", path, "x^1", code=2).err
+    assert message in viete("ask", *CARD, "--texts", path, "logits_{-1, answer}", code=2).err

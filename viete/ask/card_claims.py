@@ -11,7 +11,7 @@ from viete.analysis.kinds import COMPARISONS
 from viete.ask.claim_means import OverTexts, is_over_texts
 from viete.ask.claim_proofs import proof_of
 from viete.ask.claim_runs import ClaimRuns
-from viete.ask.claim_texts import ReadTexts
+from viete.ask.claim_texts import ReadTexts, Texts
 from viete.ask.claims import Choice, Finding, all_of, one_of, outcomes
 from viete.ask.statements import TOLERANCE, Witness
 from viete.document.displayed import Displayed
@@ -182,7 +182,7 @@ def place_text(where: Mapping[str, int]) -> str:
 def check_claims(
     card: CardData, weights: Mapping[str, Array] | None = None,
     inputs: Mapping[str, Array] | None = None, seed: int = 0, *,
-    claims: Sequence[Claim] | None = None, texts: Sequence[Array] | None = None,
+    claims: Sequence[Claim] | None = None, texts: Texts | None = None,
     read: ReadTexts | None = None, words: Callable[[], Words] | None = None,
     meaning: str = "float",
 ) -> Claims:  # fmt: skip

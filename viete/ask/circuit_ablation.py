@@ -5,17 +5,19 @@ Every such model is a card, see `viete.ask.circuit_card`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
 
+from viete.ask.asking import own_symbol
 from viete.ask.circuit_card import CircuitCard, circuit_card, weights_of
 from viete.ask.circuit_edges import CircuitEdge, Wiring
 from viete.ask.circuit_names import own_name
 from viete.ask.circuit_runs import CircuitRuns, RunsWriting
+from viete.ask.example_list import Example, example_of, named_in, numbers_of
 from viete.ask.stream import Stream
 from viete.errors import Text, VieteError
 from viete.evaluate.execution import execute
@@ -24,9 +26,10 @@ from viete.evaluate.interventions import as_like
 from viete.evaluate.queries import query
 from viete.evaluate.run import Run
 from viete.evaluate.schedule import program
-from viete.graph.card import CardData
+from viete.graph.card import CardData, Input
 from viete.notation.printer import show
 from viete.notation.tree import Expr, Num, Ref, num, refs, transform
+from viete.notation.words import Words
 from viete.rewrite.opening import underived
 
 Array = Any
@@ -37,21 +40,31 @@ BATCH = 32  # texts of a length that are run together
 class Ablations:
     """A model with some edges at their means over some texts, and a number of its runs, ``of``.
 
-    ``texts`` are ids (n), which ``source`` names. Raises VieteError for an ``of`` that is no
-    number of every text, and for a card without a residual stream.
+    ``texts`` are ids (n), or such with words and numbers that ``of`` names: these are inputs of
+    the card then. ``source`` names the texts, and ``words`` are those of a tokenizer. Raises
+    VieteError for an ``of`` that is no number of every text, and for a card without a residual
+    stream.
     """
 
     def __init__(
-        self, card: CardData, weights: Mapping[str, Array], of: str, texts: Sequence[Array],
-        first: Run | None = None, source: str = "",
+        self, card: CardData, weights: Mapping[str, Array], of: str,
+        texts: Sequence[Array | Example], source: str = "",
+        words: Callable[[], Words] | None = None,
     ) -> None:  # fmt: skip
         if not texts:
             raise VieteError("a circuit is one of texts; give at least one")
+        known = (lambda: card.words) if words is None else words
+        given = [example_of(x) for x in texts]
+        names = named_in(of, given)
+        values = [numbers_of(x, names, known()) if names else {} for x in given]
+        card = with_numbers(card, names, values)
         self.card, self.program, self.weights = card, program(card), weights
         self.source = source
-        self.batches = list(batches(texts))
-        self.item = card.inputs[0].name
-        first = first or execute(self.program, {self.item: self.batches[0]}, weights, [])
+        item = card.inputs[0].name
+        pairs = zip(given, values, strict=True)
+        self.batches = list(batches([{item: x.text, **own} for x, own in pairs], item))
+        first = execute(self.program, self.batches[0], weights, [])
+        first.scope = replace(first.scope, words=known)
         self.of = self.number(first, of)
         roots = [x for x in refs(self.of) if x.symbol.kind == "value"]
         self.wiring = Wiring(self.program, dict.fromkeys(roots))
@@ -87,8 +100,8 @@ class Ablations:
 
     def runs(self, card: CardData, weights: Mapping[str, Array]) -> Iterator[Run]:
         """A run for each batch of texts of a length; what is not asked for is not computed."""
-        for ids in self.batches:
-            yield execute(program(card), {self.item: ids}, weights, [])
+        for given in self.batches:
+            yield execute(program(card), given, weights, [])
 
     @cached_property
     def clean(self) -> list[Run]:
@@ -200,14 +213,30 @@ class Ablations:
         return whole, none
 
 
-def batches(texts: Sequence[Array]) -> Iterator[np.ndarray]:
-    """Texts of a length together."""
-    by_length: dict[int, list[np.ndarray]] = {}
+def batches(
+    texts: Sequence[Mapping[str, Any]], item: str
+) -> Iterator[dict[str, np.ndarray]]:  # fmt: skip
+    """The inputs of texts of a length together; ``item`` is what has the length."""
+    by_length: dict[int, list[Mapping[str, Any]]] = {}
     for text in texts:
-        by_length.setdefault(len(text), []).append(np.asarray(text))
+        by_length.setdefault(len(text[item]), []).append(text)
     for group in by_length.values():
         for k in range(0, len(group), BATCH):
-            yield np.stack(group[k : k + BATCH])
+            some = group[k : k + BATCH]
+            yield {name: np.stack([np.asarray(x[name]) for x in some]) for name in some[0]}
+
+
+def with_numbers(
+    card: CardData, names: Iterable[str], values: Sequence[Mapping[str, float]]
+) -> CardData:  # fmt: skip
+    """The card with inputs for the tokens and numbers that texts have by some names."""
+    inputs = [*card.inputs]
+    for name in names:
+        whole = all(isinstance(x[name], int) for x in values)
+        low, high = (card.inputs[0].low, card.inputs[0].high) if whole else (None, None)
+        symbol = own_symbol(card, name, "input")
+        inputs.append(Input(symbol, (), low, high, meaning="a token of each text" * whole))
+    return replace(card, inputs=tuple(inputs))
 
 
 __all__ = ["Ablations"]

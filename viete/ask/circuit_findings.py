@@ -81,7 +81,7 @@ def findings(circuits: Circuits, edges: Collection[CircuitEdge]) -> CircuitFindi
     some = tuple(e for e in circuits.edges if e in set(edges))
     return CircuitFindings(
         of=circuits.of,
-        texts=circuits.source or f"{sum(map(len, circuits.batches))} texts",
+        texts=circuits.source or f"{len(circuits.of_model)} texts",
         count=len(circuits.edges),
         edges=some,
         numbers=CircuitNumbers(

@@ -10,7 +10,7 @@ with the edge at its mean (activation patching). Every circuit is a card, see
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
@@ -21,6 +21,7 @@ from viete.ask.circuit_ablation import Ablations
 from viete.ask.circuit_card import live_edges
 from viete.ask.circuit_edges import CircuitEdge, Port
 from viete.ask.circuit_names import literal
+from viete.ask.example_list import Example
 from viete.errors import Text, VieteError
 from viete.evaluate.derivatives import backward
 from viete.evaluate.execution import execute
@@ -32,6 +33,7 @@ from viete.evaluate.schedule import Member, program
 from viete.graph.card import CardData
 from viete.notation.printer import show
 from viete.notation.tree import Ref, refs
+from viete.notation.words import Words
 from viete.rewrite.adjoint.shares import partial as slope
 
 Array = Any
@@ -40,31 +42,31 @@ Array = Any
 class Circuits(Ablations):
     """The edges of a model's card that a number of its runs, ``of``, is made of, on some texts.
 
-    ``texts`` are ids (n), which ``source`` names; ``steps`` is how many derivatives are taken.
-    Raises VieteError as `Ablations` does.
+    ``steps`` is how many derivatives are taken; all else is as `Ablations` has it.
     """
 
     def __init__(
-        self, card: CardData, weights: Mapping[str, Array], of: str, texts: Sequence[Array],
-        first: Run | None = None, source: str = "", steps: int = 1,
+        self, card: CardData, weights: Mapping[str, Array], of: str,
+        texts: Sequence[Array | Example], source: str = "",
+        words: Callable[[], Words] | None = None, steps: int = 1,
     ) -> None:  # fmt: skip
         if steps < 1:
             raise VieteError(f"steps is how many derivatives are taken, at least 1, not {steps}")
-        super().__init__(card, weights, of, texts, first, source)
+        super().__init__(card, weights, of, texts, source, words)
         self.steps = steps
 
     @cached_property
     def scores(self) -> dict[CircuitEdge, float]:
         """What the number owes to each edge to first order, in the mean over the texts."""
         totals = dict.fromkeys(self.edges, 0.0)
-        for ids, run in zip(self.batches, self.clean, strict=True):
+        for given, run in zip(self.batches, self.clean, strict=True):
             arrays = {w: self.array(run, w) for w in self.wiring.writers}
             away = {w: a - self.means[w][: a.shape[1]] for w, a in arrays.items()}
-            for at in self.way(ids, run):
+            for at in self.way(given, run):
                 for port, by in self.slopes(at).items():
                     for w in port.writers:
                         totals[CircuitEdge(w, port.reader)] += float(np.vdot(away[w], by))
-        count = sum(map(len, self.batches)) * self.steps
+        count = len(self.of_model) * self.steps
         return {edge: total / count for edge, total in totals.items()}
 
     def slopes(self, run: Run) -> dict[Port, np.ndarray]:
@@ -75,7 +77,7 @@ class Circuits(Ablations):
         inner.supply({(ref.key, ()) for ref in by.values()})
         return {p: self.array(inner, ref) for p, ref in by.items()}
 
-    def way(self, ids: Array, run: Run) -> Iterator[Run]:
+    def way(self, given: Mapping[str, Array], run: Run) -> Iterator[Run]:
         """Runs on the way from the means of the embeddings to these, or with one step the run."""
         if self.steps == 1:
             yield run
@@ -90,9 +92,7 @@ class Circuits(Ablations):
             put: dict[Member, Intervention] = {
                 (w.key, ()): partial(between, mean=self.means[w], part=part) for w in writers
             }
-            yield execute(
-                program(self.whole.card), {self.item: ids}, self.whole_weights, [], put=put
-            )
+            yield execute(program(self.whole.card), given, self.whole_weights, [], put=put)
 
     def exact(self, edges: Iterable[CircuitEdge]) -> dict[CircuitEdge, float]:
         """What is lost of the number when one edge alone is at its mean, in the mean over texts."""
@@ -104,13 +104,13 @@ class Circuits(Ablations):
     def without(self, edge: CircuitEdge, ports: Sequence[Port]) -> float:
         """The number of the model with one edge at its mean."""
         found: list[np.ndarray] = []
-        for ids, run in zip(self.batches, self.clean, strict=True):
+        for given, run in zip(self.batches, self.clean, strict=True):
             here = run.lookup(edge.writer.key, ())
             change = partial(moved, here=here, mean=self.means[edge.writer])
             streams: dict[Member, Intervention] = {
                 (p.stream.key, ()): change for p in ports if edge.writer in p.writers
             }
-            patched = execute(program(self.whole.card), {self.item: ids}, self.whole_weights,
+            patched = execute(program(self.whole.card), given, self.whole_weights,
                               [], put=streams)  # fmt: skip
             found.append(self.numbers(patched))
         return float(np.concatenate(found).mean())

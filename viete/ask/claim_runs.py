@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from viete.ask.claim_texts import ReadTexts, Texts, is_drawn, texts_of
+from viete.ask.example_list import Example, numbers_of
 from viete.evaluate.execution import execute
 from viete.evaluate.initial_weights import initial_weights, literal_fractions
 from viete.evaluate.inputs import host
@@ -41,7 +42,7 @@ class ClaimRuns:
     weights: Mapping[str, Array] | None
     loose: bool
     inputs: Mapping[str, Array]
-    texts: Sequence[Array] | None
+    texts: Texts | None
     read: ReadTexts | None
     seed: int
     words: Callable[[], Words] | None = None
@@ -76,11 +77,11 @@ class ClaimRuns:
         for k in range(DRAWS if drawn else 1):
             weights = self.weights_of(k) if weights is None or self.loose else weights
             draw = np.random.default_rng([self.seed, k])
-            several: Texts = [None] if texts is None else texts
+            several: Sequence[Example | None] = [None] if texts is None else texts
             for number, text in enumerate(several, 1):
                 given = dict(self.inputs)
                 if text is not None:
-                    given[self.ready.model.inputs[0].name] = text
+                    given |= self.inputs_of(text, several)
                 rest = random_inputs(self.ready, draw, LENGTHS[k], given)
                 place = {"draw": k + 1} if drawn and k else {}
                 place |= {"text": number} if text is not None else {}
@@ -88,6 +89,17 @@ class ClaimRuns:
                 if self.words is not None:
                     run.scope = replace(run.scope, words=self.words)
                 yield place, run
+
+    def inputs_of(self, text: Example, texts: Sequence[Example | None]) -> dict[str, Array]:
+        """The inputs that a text gives: its ids, and the tokens and numbers that texts have."""
+        first, *others = (i.name for i in self.ready.model.inputs)
+        words = self.ready.model.words if self.words is None else self.words()
+        known = set[str]().union(*(x.values for x in texts if x is not None)) - {*self.inputs}
+        own = [name for name in others if name in known]
+        return {
+            first: text.text,
+            **{n: np.array(x) for n, x in numbers_of(text, own, words).items()},
+        }
 
     def run(self, given: Mapping[str, Array], weights: Mapping[str, Array]) -> Run:
         """One run in these numbers."""

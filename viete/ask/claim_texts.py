@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
+from viete.ask.example_list import Example
 from viete.errors import VieteError
 from viete.graph.card import CardData
 
 TEXTS = 12  # that are drawn
-Texts = Sequence[Any]
-ReadTexts = Callable[[str], Texts]  # ids of a file of texts
+Texts = Sequence[Example]  # with ids
+ReadTexts = Callable[[str], Texts]  # those of a file
 _DRAWN = re.compile(r"(repeated|random)\((\d{1,7})\)")
 
 
@@ -45,14 +45,14 @@ def texts_of(
     if not count:
         raise VieteError(f"texts of {source} have no token")
     draw = np.random.default_rng([seed, count])
-    out = []
+    out: list[Example] = []
     for _ in range(TEXTS):
         different = kind == "repeated" and count <= high - low + 1
         if different:
             ids = low + draw.choice(high - low + 1, count, replace=False)
         else:
             ids = draw.integers(low, high, count, endpoint=True)
-        out.append(np.concatenate([ids, ids]) if kind == "repeated" else ids)
+        out.append(Example(np.concatenate([ids, ids]) if kind == "repeated" else ids))
     return out
 
 

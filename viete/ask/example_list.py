@@ -1,14 +1,19 @@
-"""Lists of texts that questions are asked of: a text a line, or an object of JSON a line."""
+"""Lists of texts that questions are about: a text a line, or an object of JSON a line.
+
+Such an object may have words and numbers of the text, which a question names: ``answer``.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from viete.errors import Text, VieteError, os_refusals
+from viete.notation.words import Words
 from viete.regular import regular
 
 MOST_BYTES = 1_000_000_000
@@ -45,6 +50,40 @@ def read_examples(path: Path) -> list[Example]:
     return found
 
 
+def example_of(given: Any) -> Example:
+    """A text, token ids, an object as a line of JSON has it, or an example as it is."""
+    if isinstance(given, Example):
+        return given
+    if isinstance(given, Mapping):
+        return from_object(dict(given), Text("", "<texts>"))
+    return Example(given)
+
+
+def named_in(text: str, examples: Iterable[Example]) -> list[str]:
+    """The names that some examples have words or numbers of, and that a formula names."""
+    names = set[str]().union(*(e.values for e in examples))
+    return [name for name in sorted(names) if re.search(rf"\b{re.escape(name)}\b", text)]
+
+
+def numbers_of(example: Example, names: Iterable[str], words: Words) -> dict[str, float]:
+    """The tokens and numbers that an example has by some names.
+
+    Raises VieteError, with its line, for a name that it has not, and for a word that is no token.
+    """
+    out: dict[str, float] = {}
+    for name in names:
+        if name not in example.values:
+            raise example.place.error(f"{name} is asked for, and this line has none")
+        value = example.values[name]
+        if isinstance(value, str):
+            token = words.get(value)
+            if token is None:
+                raise example.place.error(f"{name}: {words.unknown(value)}")
+            value = token
+        out[name] = value
+    return out
+
+
 def from_line(line: Text) -> Example:
     """A line as it stands."""
     return Example(line.text, place=line)
@@ -56,6 +95,11 @@ def from_json(line: Text) -> Example:
         said = json.loads(line.text)
     except (ValueError, RecursionError) as error:
         raise line.error(f"this is no JSON ({error})") from None
+    return from_object(said, line)
+
+
+def from_object(said: object, line: Text) -> Example:
+    """What a line of JSON stands for."""
     if not isinstance(said, dict) or "text" not in said:
         raise line.error('a line is an object with a text, such as {"text": "I live in D"}')
     text, against = said.pop("text"), said.pop("against", None)
@@ -73,4 +117,4 @@ def are_ids(given: object) -> bool:
     return isinstance(given, list) and all(type(k) is int for k in given) and bool(given)
 
 
-__all__ = ["Example", "read_examples"]
+__all__ = ["Example", "example_of", "named_in", "numbers_of", "read_examples"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -170,19 +169,10 @@ class Asking:
 
     def values(self, run: Questions, example: Example) -> dict[str, Any]:
         """What the questions may name of this text: the tokens of words, and numbers."""
-        words, out = run.scope.words(), dict[str, Any]()
-        elsewhere = set[str]().union(*(e.values for e in self.examples)) - example.values.keys()
-        for name in sorted(elsewhere):
-            if any(re.search(rf"\b{name}\b", q.text.text) for q in self.questions):
-                raise example.place.error(f"the questions name {name}, and this line has none")
-        for name, value in example.values.items():
-            if isinstance(value, str):
-                token = words.get(value)
-                if token is None:
-                    raise example.place.error(f"{name}: {words.unknown(value)}")
-                value = token
-            out[name] = value
-        return out
+        from viete.ask.example_list import named_in, numbers_of
+
+        asked_of = "\n".join(q.text.text for q in self.questions)
+        return numbers_of(example, named_in(asked_of, self.examples), run.scope.words())
 
     def answer(self, q: ListedQuestion) -> Answer:
         """The answer to one question about one text."""

@@ -298,7 +298,8 @@ class Model(Verbs, Texts, Hooked, Generic[C]):
         """The edges that a number of the model's runs owes itself to, with their scores.
 
         ``of`` is one number of each text, ``texts`` a file, a list of texts or of ids, or drawn
-        ones, as ``repeated(16)``. With ``steps`` a score is by integrated gradients. Raises
+        ones, as ``repeated(16)``; in JSON lines, or as objects, texts may have words that ``of``
+        names. With ``steps`` a score is by integrated gradients. Raises
         VieteError for what is no number, and for a card without a residual stream. See
         `viete.ask.circuits`.
         """
@@ -306,9 +307,9 @@ class Model(Verbs, Texts, Hooked, Generic[C]):
 
         reading = TextReader(self.text_ids)
         named = isinstance(texts, str | Path)
-        ids = texts_of(str(texts), self.card, 0, reading.file) if named else reading.ids(texts)
-        first = self.run(ids[0], names=[])
-        return Circuits(self.card, self.weights, of, ids, first, str(texts) if named else "", steps)
+        some = texts_of(str(texts), self.card, 0, reading.file) if named else reading.ids(texts)
+        source = str(texts) if named else ""
+        return Circuits(self.card, self.weights, of, some, source, lambda: self.words, steps)
 
     def circuit(
         self, of: str, texts: Any, edges: int | Collection[CircuitEdge] = 20, steps: int = 1

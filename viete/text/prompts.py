@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from viete.ask.example_list import Example, example_of, read_examples
 from viete.errors import VieteError
-from viete.text.data import checked, kind_of, records
-from viete.text.files import lines
 
 Encode = Callable[[str], Any]  # a text as ids, (n)
 Given = str | Path | Sequence[Any]
@@ -23,24 +22,27 @@ class TextReader:
 
     encode: Encode | None = None
 
-    def ids(self, given: Given) -> list[np.ndarray]:
-        """The ids of a file of texts, or of a list of texts and of ids.
+    def ids(self, given: Given) -> list[Example]:
+        """The ids of a file of texts, or of a list of texts, of ids, and of objects with a text.
 
         Raises VieteError for text where nothing makes ids of it.
         """
         if isinstance(given, str | Path):
             return self.file(str(given))
-        out = [self.text(x) if isinstance(x, str) else np.asarray(x) for x in given]
-        if not out:
+        if not len(given):
             raise VieteError("there are no texts; give at least one")
-        return out
+        return [self.example(example_of(x)) for x in given]
 
-    def file(self, path: str) -> list[np.ndarray]:
-        """The ids of a file of texts. Blank lines are passed over."""
-        texts = read_texts(Path(path))
-        if not texts:
-            raise VieteError(f"{path}: there is no text in it")
-        return [self.text(text) for text in texts]
+    def file(self, path: str) -> list[Example]:
+        """The ids of a file of texts, with what it has beside each. Blank lines are passed over."""
+        if not Path(path).is_file():
+            raise VieteError(f"{path}: there is no such file of texts")
+        return [self.example(x) for x in read_examples(Path(path))]
+
+    def example(self, given: Example) -> Example:
+        """An example with ids for its text."""
+        text = given.text
+        return replace(given, text=self.text(text) if isinstance(text, str) else np.asarray(text))
 
     def text(self, text: str) -> np.ndarray:
         """The ids of one text."""
@@ -64,13 +66,4 @@ class WordIds:
         return [self.words[word] for word in text.split()]
 
 
-def read_texts(path: Path) -> list[str]:
-    """The texts of a file: one a line, or in JSON lines the field ``text`` of each."""
-    if not path.is_file():
-        raise VieteError(f"{path}: there is no such file of texts")
-    if kind_of(path) == "jsonl":
-        return [checked(record, here, "text") for here, record in records(path)]
-    return [line for _, line in lines(path) if line.strip()]
-
-
-__all__ = ["Encode", "Given", "TextReader", "WordIds", "read_texts"]
+__all__ = ["Encode", "Given", "TextReader", "WordIds"]
