@@ -34,7 +34,6 @@ class AnswerPages:
         from viete.report import answer_files as data
         from viete.report.answer_rows import rows_table
         from viete.report.largest_entries import largest
-        from viete.report.pictures.checkpoints import curves_svg
 
         asking, rows = self.asking, self.rows
         if form in ("npz", "csv", "svg"):  # where no words stand
@@ -53,13 +52,13 @@ class AnswerPages:
         if form == "csv":
             return data.to_csv(rows)
         if form == "svg":
-            several = len(rows) > 1
-            return svg_file(curves_svg(rows, asking.title) if several else self.drawn().svg)
+            return svg_file(self.drawn().svg)
         width = get_terminal_size((100, 24)).columns if output is None else 100
         if top is not None:
             return render([*self.conventions(), *largest(rows, top)], form)
         if len(rows) > 1:
-            return render([*self.conventions(), *rows_table(rows, self.titles)], form)
+            return render([*self.conventions(), *self.over_steps(form),
+                           *rows_table(rows, self.titles)], form)  # fmt: skip
         return self.page(rows[0], form, width)
 
     @property
@@ -69,15 +68,29 @@ class AnswerPages:
 
     def drawn(self) -> Picture:
         """The answers about one text, each as a picture, one below the other; else curves."""
-        from viete.report.pictures.checkpoints import curves
+        from viete.report.pictures.checkpoints import over_checkpoints
         from viete.report.pictures.choosing import draw
         from viete.report.pictures.picture import stacked
 
         if len(self.rows) > 1:
-            return curves(self.rows, self.asking.title)
+            return over_checkpoints(self.rows, self.titles, self.asking.letters, self.asking.title)
         blocks = sorted(self.asking.run.program.model.loop_letters)
         answers = zip(self.rows[0].answers, self.titles, strict=True)
         return stacked([draw(a, blocks, title) for a, title in answers], self.asking.title)
+
+    def over_steps(self, form: str) -> list[Block]:
+        """Of several checkpoints when comparisons begin to hold, and on a page the curves."""
+        from viete.document.tree import CodeBlock, heading, paragraph
+        from viete.report.checkpoint_rows import when_sentences
+
+        if not any(row.revision for row in self.rows):
+            return []
+        out: list[Block] = [paragraph(x) for x in when_sentences(self.rows, self.titles)]
+        if form != "html":
+            return out
+        drawn = self.drawn()
+        title = heading(1, f"{self.asking.title}, over its checkpoints")
+        return [title, *out, CodeBlock("\n".join(drawn.lines), picture=drawn.svg)]
 
     def picture(self) -> str:
         """The same for the terminal, in colours where it has some."""

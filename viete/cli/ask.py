@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -71,6 +72,9 @@ def ask(
         from viete.report.answer_files import as_arrays
 
         save_npz(behind(output), as_arrays(pages.rows))
+    if asking.stopped:
+        print(f"viete: {asking.stopped}", file=sys.stderr)
+        raise typer.Exit(130)
 
 
 def form_of(form: str | None, output: Path | None) -> str:

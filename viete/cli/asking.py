@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from viete.ask.example_list import Example
     from viete.ask.question_list import ListedQuestion
     from viete.evaluate.answers import Answer
+    from viete.graph.card import CardData
     from viete.nouns.run import Questions
     from viete.report.answer_rows import AnswerRow
 
@@ -32,9 +33,10 @@ class AskedInputs(InputOptions):
     """What is asked about: a text or token ids, many of them, and a second one beside each."""
 
     texts: Annotated[
-        Path | None,
+        str | None,
         typer.Option(help="Ask of each text of a file: one a line, or JSON lines with text and "
-                     "where wanted against, and words that the questions name, as answer."),
+                     "where wanted against, and words that the questions name, as answer; or of "
+                     "texts that are drawn: repeated(16), random(32)."),
     ] = None  # fmt: skip
     against: Annotated[
         str | None,
@@ -49,14 +51,22 @@ class AskedInputs(InputOptions):
     ] = None  # fmt: skip
 
     def examples(self) -> list[Example]:
-        """The texts, one or those of the file."""
+        """The texts, one or those of the file; none of those that are drawn, see `drawn`."""
+        from viete.ask.claim_texts import is_drawn
         from viete.ask.example_list import Example, read_examples
 
         if self.texts is None:
             return [Example(None, self.against)]
         if (self.tokens, self.text, self.against) != (None, None, None):
             raise VieteError("--texts goes without --text, --tokens and --against")
-        return read_examples(self.texts)
+        return [] if is_drawn(self.texts) else read_examples(Path(self.texts))
+
+    def drawn(self, card: CardData) -> list[Example]:
+        """The texts ``repeated(16)`` or ``random(32)`` of a card, the same for each checkpoint."""
+        from viete.ask.claim_texts import texts_of
+        from viete.ask.example_list import Example
+
+        return [Example(list(map(int, ids))) for ids in texts_of(self.texts or "", card, 0)]
 
 
 @dataclass
@@ -87,22 +97,32 @@ class Asking:
     def rows(self) -> list[AnswerRow]:
         """All answers: a row for each text, or, of several checkpoints, for each of these.
 
-        How questions were read is in ``notes``, warnings among it.
+        How questions were read is in ``notes``, warnings among it. Ctrl-C ends it with the
+        checkpoints that are done, and ``stopped`` says so.
         """
+        from viete.ask.claim_texts import TEXTS as DRAWN
         from viete.formats.tensors import bar
         from viete.report.answer_rows import averaged
 
         out: list[AnswerRow] = []
         several = len(self.revisions) > 1
         self.notes = dict[str, None]()
-        with catch_warnings(), bar(len(self.revisions) * len(self.examples), "asking") as tell:
+        self.stopped = ""
+        with catch_warnings(), bar(len(self.revisions) * (len(self.examples) or DRAWN), "asking") as tell:
             simplefilter("ignore", ConventionWarning)  # they are among the notes
             for revision in self.revisions:
                 self.source.revision = revision
+                self.__dict__.pop("run", None)  # so that one model is in memory at a time
                 found = []
-                for row in self.answered(revision if several else None):
-                    found.append(row)
-                    tell(1)
+                try:
+                    for row in self.answered(revision if several else None):
+                        found.append(row)
+                        tell(1)
+                except KeyboardInterrupt:
+                    if not (several and out):
+                        raise
+                    self.stopped = f"stopped before {revision}: these are the answers up to there"
+                    break
                 out += [averaged(found)] if several and len(found) > 1 else found
         return out
 
@@ -117,6 +137,8 @@ class Asking:
         card, model = self.source.opened(self.weights, n.dtype, n.device)
         arrays = self.weights.arrays(card, model, n.meaning != "float", n.dtype, n.device)
         self.title, others = card.title, self.inputs.others(card)
+        self.letters = set(card.ranges)
+        self.examples = self.examples or self.inputs.drawn(card)
         given = given_values(self.source, self.weights, n, card, model, others)
         start = started(card, model, arrays, n.meaning, given)
         texts = [q.text.text for q in self.questions]

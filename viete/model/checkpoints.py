@@ -17,7 +17,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -264,13 +264,14 @@ def validations(run: Path) -> dict[int, float]:
     return found
 
 
-def prune(run: Path, keep: int) -> None:
-    """Remove all but the last few and the best, and what killed runs left half written.
+def prune(run: Path, keep: int, besides: Collection[int] = ()) -> None:
+    """Remove all but the last few, the best and those of the steps ``besides``, and what killed
+    runs left half written.
 
     Only for whoever alone writes to the run.
     """
     there = steps(run)
-    for step in set(there[:-keep]) - {best(run)}:
+    for step in set(there[:-keep]) - {best(run), *besides}:
         # Renamed first: what has its name is whole, even while it is being removed.
         gone = run / FOLDER / f".step-{step:06d}.{secrets.token_hex(4)}.tmp"
         os.rename(path_of(run, step), gone)

@@ -109,7 +109,7 @@ def listed_entries(answer: Answer) -> str:
 
 
 def averaged(rows: Sequence[AnswerRow]) -> AnswerRow:
-    """One row of means over texts. Raises VieteError where answers differ in shape."""
+    """One row of means over texts; a comparison holds where it does of all of them. Raises VieteError where answers differ in shape."""
     answers = []
     for several in zip(*(row.answers for row in rows), strict=True):
         values = [in_numpy(a.array) for a in several]
@@ -118,7 +118,8 @@ def averaged(rows: Sequence[AnswerRow]) -> AnswerRow:
                 f"{several[0].question} has another shape on each text, and no mean over them; "
                 f"ask for one number a text, such as its mean"
             )
-        mean = np.mean(np.stack(values), axis=0)
+        fold = np.all if values[0].dtype.kind == "b" else np.mean  # a comparison holds of all
+        mean = fold(np.stack(values), axis=0)
         answers.append(Answer(several[0].question, mean, several[0].axes, several[0].labels))
     return AnswerRow(tuple(answers), revision=rows[0].revision)
 

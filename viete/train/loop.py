@@ -92,11 +92,13 @@ class Training:
                         with self.progress.aside():
                             self.floor = loss_floor(job.batches) if self.metrics else None
                             self.validate()
+                            if 0 in s.steps_saved and job.last is None:
+                                self.save()
                     more = self.advance(stopped)
                 if job.step:
                     self.measure()
                 if self.team.leads:
-                    checkpoints.prune(job.run, s.keep)  # what a killed run had no time for
+                    checkpoints.prune(job.run, s.keep, s.steps_saved)  # what a killed run had no time for
                 self.least = self.team.broadcast(min(checkpoints.validations(job.run).values(),
                                                 default=math.inf))  # fmt: skip
                 while more:
@@ -193,6 +195,7 @@ class Training:
             self.log()
         self.progress.draw(self.step, self.loss, self.tokens)
         save = (bool(s.save_every) and self.step % s.save_every == 0) or self.step == s.steps
+        save |= self.step in s.steps_saved
         with self.progress.aside():
             if save or (s.eval_every and self.step % s.eval_every == 0):
                 self.validate()
@@ -263,7 +266,7 @@ class Training:
         if not self.team.leads:
             return
         checkpoints.save(job.run, state, *tables)
-        checkpoints.prune(job.run, self.settings.keep)
+        checkpoints.prune(job.run, self.settings.keep, self.settings.steps_saved)
 
 
 @contextmanager

@@ -56,7 +56,7 @@ def plot_runs(runs: Sequence[Path]) -> str:
         if len(lines) == before:
             raise VieteError(f"{run}: there is no loss in its {METRICS} to draw")
     title = "Loss" if len(runs) > 1 else f"Loss of {run_title(runs[0])}"
-    return svg(lines, title, floors=[*floors])
+    return svg(lines, title, [*floors])
 
 
 def run_title(run: Path) -> str:
@@ -69,8 +69,7 @@ def run_title(run: Path) -> str:
 
 
 def svg(
-    lines: Sequence[Curve], title: str, what: str = "loss, nats a token",
-    floors: Sequence[float] = (),
+    lines: Sequence[Curve], title: str, floors: Sequence[float] = ()
 ) -> str:  # fmt: skip
     """Axes with round numbers, a thin line of every batch's loss under its running mean.
 
@@ -113,7 +112,7 @@ def svg(
             out.append(text(x, HEIGHT - BOTTOM + 20, f"{step:,.0f}", SOFT, "middle"))
     out.append(text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 14, "step", INK, "middle"))
     middle = (TOP + HEIGHT - BOTTOM) / 2
-    name = what + ", logarithmic"[2 * (not what) :] * log
+    name = "loss, nats a token" + ", logarithmic" * log
     out.append(text(22, middle, name, INK, "middle",
                     f'transform="rotate(-90 22 {middle:g})"'))  # fmt: skip
     for floor in near:
@@ -190,9 +189,9 @@ def powers(low: float, high: float) -> list[float]:
     return [10.0**k for k in range(first, max(last, first + 1) + 1)]
 
 
-def round_numbers(low: float, high: float, whole: bool = False) -> list[float]:
-    """Some six multiples of 1, 2 or 5 times a power of ten around an interval."""
-    raw = max(high - low, 1e-12) / 6
+def round_numbers(low: float, high: float, whole: bool = False, parts: int = 6) -> list[float]:
+    """Multiples of 1, 2 or 5 times a power of ten around an interval, in some six ``parts``."""
+    raw = max(high - low, 1e-12) / parts
     power = 10.0 ** math.floor(math.log10(raw))
     apart = next(f * power for f in (1, 2, 5, 10) if f * power >= raw)
     apart = max(1.0, apart) if whole else apart

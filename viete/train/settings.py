@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from viete.regular import SETTINGS, regular
 CONFIG = "config.json"
 MOST = 10**9  # of whatever is counted: more is a slip of the keys, and overflows somewhere
 
+_STEPS = re.compile(r"((log|\d{1,10})(,(log|\d{1,10}))*)?")
 DATA, STEP, ENGINE, KEPT = "The data", "A step", "What computes it", "What is kept and shown"
 
 
@@ -132,6 +134,10 @@ class Settings:
     eval_every: int = setting(KEPT, 200, "Steps between validations; 0 for one at the end.", FROM_0)
     eval_sequences: int = setting(KEPT, 120, "Sequences of one validation.", FROM_1)
     save_every: int = setting(KEPT, 200, "Steps between checkpoints; 0 for one at the end.", FROM_0)
+    save_at: str = setting(
+        KEPT, "", "Steps whose checkpoints stay besides: log (0, 1, 2, 4, 8 …), or 0,50,100.",
+        Bound("is log, steps such as 0,50,100, or both", lambda v: _STEPS.fullmatch(v) is not None),
+    )  # fmt: skip
     keep: int = setting(KEPT, 3, "How many of the last to keep.", FROM_1)
     sample_every: int = setting(
         KEPT, 0, "Steps between samples of what it would write; 0 for none.", FROM_0
@@ -159,6 +165,14 @@ class Settings:
             raise VieteError("--min-lr goes with --schedule cosine")
         if self.prompt and not self.sample_every:
             raise VieteError("--text goes with --sample-every, since samples go on from it")
+
+    @property
+    def steps_saved(self) -> frozenset[int]:
+        """The steps of ``--save-at``: with ``log`` 0 and the powers of 2, as in Pythia."""
+        powers = {0, *(1 << k for k in range(self.steps.bit_length()))}
+        words = self.save_at.split(",") if self.save_at else []
+        found = (powers if word == "log" else {int(word)} for word in words)
+        return frozenset[int]().union(*found)
 
 
 def wrong(name: str, right: str, value: object) -> VieteError:

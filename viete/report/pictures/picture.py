@@ -90,11 +90,14 @@ def stacked(pictures: Sequence[Picture], title: str = "") -> Picture:
         return pictures[0]
     body, y = list[str](), 0.0
     for p in pictures:
-        body += [letters(0, y + 12, p.title, INK, more='font-weight="600"'),
-                 f'<g transform="translate(0 {y + 30:.0f})">', *p.body, "</g>"]  # fmt: skip
-        y += 30 + p.height + 34
-    whole = [line for p in pictures for line in (p.title, "", *p.lines, "")]
-    colours = [line for p in pictures for line in (p.title, "", *p.coloured, "")]
+        if p.title:
+            body.append(letters(0, y + 12, p.title, INK, more='font-weight="600"'))
+            y += 30
+        body += [f'<g transform="translate(0 {y:.0f})">', *p.body, "</g>"]
+        y += p.height + 34
+    heads = [(p.title, "") if p.title else () for p in pictures]
+    whole = [x for p, head in zip(pictures, heads, strict=True) for x in (*head, *p.lines, "")]
+    colours = [x for p, head in zip(pictures, heads, strict=True) for x in (*head, *p.coloured, "")]
     width = max(p.width for p in pictures)
     return Picture(title, width, y - 34, tuple(body), tuple(whole), tuple(colours))
 
