@@ -200,26 +200,6 @@ def test_other_numbers_and_two_inputs() -> None:
     assert mask.endswith("A^{1,1}_{0,2} = 0\n")
 
 
-def test_checkpoints_are_rows_and_curves(tmp_path: Path) -> None:
-    data, run, curve = tmp_path / "data.txt", tmp_path / "run", tmp_path / "curve.svg"
-    data.write_text("abab baba abba " * 30)
-    small = [x for s in ("d=8", "H=2", "n_max=16") for x in ("--set", s)]
-    viete("train", "attention-only-2", "--data", data, "--steps", 4, "--save-every", 2,
-          "--batch", 2, *small, "-o", run)  # fmt: skip
-    rows = viete(
-        "ask", run, "--text", "abab", "--revision", "all", "logits_{-1,0}"
-    ).out.splitlines()
-    assert [line.split()[0] for line in rows] == ["revision", "────────", "2", "4"]
-    logits = vt.load(run, revision="4").run("abab")["logits_{-1,0}"]
-    assert float(rows[-1].split()[-1]) == pytest.approx(float(logits), abs=1e-3)
-    viete("ask", run, "--text", "abab", "--revision", "2,4", "logits_{-1,0}", "-o", curve)
-    drawn = viete("ask", run, "--text", "abab", "--revision", "2,4", "logits_{-1,0}", "--draw").out
-    assert "step 2" in drawn and "step 4" in drawn
-    assert curve.read_text().count("<polyline") == 1
-    viete("ask", run, "--text", "abab", "logits_{-1,0}", "-o", curve)
-    assert "<polyline" not in curve.read_text()  # of one checkpoint it is the answer's picture
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

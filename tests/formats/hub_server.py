@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-COMMIT = {"main": "a" * 40, "step1": "b" * 40}
+COMMIT = {"main": "a" * 40, "step1": "b" * 40, "step16": "c" * 40}
 
 
 class Hub:
@@ -55,6 +55,10 @@ class Hub:
                 break
         else:
             rest = "main"
+        if api and name.endswith("/refs"):
+            names = self.folders.get(name.removesuffix("/refs"), ())
+            refs = [{"name": r, "ref": f"refs/heads/{r}", "targetCommit": COMMIT[r]} for r in names]
+            return self.say(to, 200, {"branches": refs, "converts": [], "tags": []})
         revision, _, file = rest.partition("/")
         if name not in self.folders:
             return self.say(to, 401, {"error": "Repository not found"}, "RepoNotFound")

@@ -38,6 +38,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
         (folder / "original").mkdir()
         shutil.copy(folder / "model.safetensors", folder / "original/model.safetensors")
         folders[revision] = folder
+    folders["step16"] = folders["main"]
     made = Hub({"owner/tiny": folders, "owner/secret": folders}, gated={"owner/secret"})
     yield made
     made.close()
@@ -89,6 +90,16 @@ def test_a_revision_is_another_state(hub: Hub, tmp_path: Path) -> None:
     # Of a model that is in the cache, another state need not be.
     other = viete(tmp_path, hub.url, *options[:-1], "main", code=2, offline=True)
     assert "revision main of it is not whole" in other.err
+
+
+def test_all_revisions_that_are_steps(hub: Hub, tmp_path: Path) -> None:
+    asked = ("ask", "owner/tiny", "-t", "1,2,3", "--revision", "all", "logits_{-1,0}")
+    rows = [row.split() for row in viete(tmp_path, hub.url, *asked).out.splitlines()[-2:]]
+    assert [name for name, _ in rows] == ["step1", "step16"]
+    for (_, value), seed in zip(rows, (1, 0), strict=True):
+        ours = LLAMA.run([1, 2, 3], LLAMA.initial_weights(seed, "float32"))["logits_{-1,0}"]
+        assert float(value) == pytest.approx(float(ours), abs=1e-3)
+    refused(tmp_path, hub.url, *asked[:1], "owner/none", *asked[2:])
 
 
 def refused(cache: Path, url: str, *argv: str) -> str:

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from viete.cli.asking import Asking
-from viete.document.rendering import render
+from viete.document.rendering import STYLES, render
+from viete.document.tree import heading
 
 if TYPE_CHECKING:
     from viete.document.tree import Block
     from viete.report.answer_rows import AnswerRow
+    from viete.report.over_steps import OverSteps
     from viete.report.pictures.picture import Picture
 
 
@@ -56,9 +58,12 @@ class AnswerPages:
         width = get_terminal_size((100, 24)).columns if output is None else 100
         if top is not None:
             return render([*self.conventions(), *largest(rows, top)], form)
+        if len(rows) > 1 and rows[0].revision:
+            title = [heading(1, f"{asking.title}, over its checkpoints")] * (form == "html")
+            page = self.over_steps.page(STYLES[form])
+            return render([*title, *self.conventions(), *page], form)
         if len(rows) > 1:
-            return render([*self.conventions(), *self.over_steps(form),
-                           *rows_table(rows, self.titles)], form)  # fmt: skip
+            return render([*self.conventions(), *rows_table(rows, self.titles)], form)
         return self.page(rows[0], form, width)
 
     @property
@@ -68,29 +73,21 @@ class AnswerPages:
 
     def drawn(self) -> Picture:
         """The answers about one text, each as a picture, one below the other; else curves."""
-        from viete.report.pictures.checkpoints import over_checkpoints
         from viete.report.pictures.choosing import draw
         from viete.report.pictures.picture import stacked
 
         if len(self.rows) > 1:
-            return over_checkpoints(self.rows, self.titles, self.asking.letters, self.asking.title)
+            return self.over_steps.draw()
         blocks = sorted(self.asking.run.program.model.loop_letters)
         answers = zip(self.rows[0].answers, self.titles, strict=True)
         return stacked([draw(a, blocks, title) for a, title in answers], self.asking.title)
 
-    def over_steps(self, form: str) -> list[Block]:
-        """Of several checkpoints when comparisons begin to hold, and on a page the curves."""
-        from viete.document.tree import CodeBlock, heading, paragraph
-        from viete.report.checkpoint_rows import when_sentences
+    @property
+    def over_steps(self) -> OverSteps:
+        """The answers over several checkpoints."""
+        from viete.report.over_steps import OverSteps
 
-        if not any(row.revision for row in self.rows):
-            return []
-        out: list[Block] = [paragraph(x) for x in when_sentences(self.rows, self.titles)]
-        if form != "html":
-            return out
-        drawn = self.drawn()
-        title = heading(1, f"{self.asking.title}, over its checkpoints")
-        return [title, *out, CodeBlock("\n".join(drawn.lines), picture=drawn.svg)]
+        return OverSteps(self.asking.title, self.titles, self.asking.letters, self.rows)
 
     def picture(self) -> str:
         """The same for the terminal, in colours where it has some."""
@@ -99,7 +96,6 @@ class AnswerPages:
 
     def page(self, row: AnswerRow, form: str, width: int) -> str:
         """One text: its tokens, then each answer."""
-        from viete.document.tree import heading
         from viete.evaluate.answer_page import answer_blocks, tokens_table
 
         blocks: list[Block] = []

@@ -64,9 +64,9 @@ class AskedInputs(InputOptions):
     def drawn(self, card: CardData) -> list[Example]:
         """The texts ``repeated(16)`` or ``random(32)`` of a card, the same for each checkpoint."""
         from viete.ask.claim_texts import texts_of
-        from viete.ask.example_list import Example
 
-        return [Example(list(map(int, ids))) for ids in texts_of(self.texts or "", card, 0)]
+        found = texts_of(self.texts or "", card, 0)
+        return [replace(x, text=[int(t) for t in x.text]) for x in found]
 
 
 @dataclass
@@ -82,17 +82,13 @@ class Asking:
 
     @cached_property
     def revisions(self) -> list[str | None]:
-        """The checkpoints: one, those with commas between, or all of a run."""
-        from viete.model import checkpoints
+        """The checkpoints: one, those with commas between, or all."""
+        from viete.model.revisions import revisions
 
-        said = self.source.revision
-        if said == "all":
-            found = checkpoints.steps(Path(self.source.name))
-            if not found:
-                raise VieteError(f"{self.source.name} has no checkpoints; --revision all is of a "
-                                 f"run of viete train")  # fmt: skip
-            return [str(step) for step in found]
-        return [None] if said is None else [part.strip() for part in said.split(",")]
+        which, name = self.source.revision, self.source.name
+        if which == "all" and self.weights.present:
+            raise VieteError(f"{name} has no checkpoints with --weights or --seed: leave these out")
+        return [None] if which is None else list(revisions(name, which))
 
     def rows(self) -> list[AnswerRow]:
         """All answers: a row for each text, or, of several checkpoints, for each of these.
@@ -108,7 +104,8 @@ class Asking:
         several = len(self.revisions) > 1
         self.notes = dict[str, None]()
         self.stopped = ""
-        with catch_warnings(), bar(len(self.revisions) * (len(self.examples) or DRAWN), "asking") as tell:
+        count = len(self.revisions) * (len(self.examples) or DRAWN)
+        with catch_warnings(), bar(count, "asking") as tell:
             simplefilter("ignore", ConventionWarning)  # they are among the notes
             for revision in self.revisions:
                 self.source.revision = revision

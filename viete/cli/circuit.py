@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from viete.cli.options import Output, SourceOptions, WeightOptions, emit
 from viete.document.rendering import render
 from viete.errors import VieteError
+
+if TYPE_CHECKING:
+    from viete.nouns.model import Model
 
 
 def circuit(
@@ -30,12 +36,15 @@ def circuit(
     """Find the edges that a number of a model owes itself to; write what is left as a card.
 
     With -o circuit.md, or a folder, the circuit is written as a model: its card, and its weights
-    and its tokenizer beside it. Several numbers of edges give a curve: -o curve.svg.
+    and its tokenizer beside it. Several numbers of edges give a curve: -o curve.svg. Of several
+    checkpoints, with --revision all, the circuit of the last is held to each: -o curves.svg.
     """
     from viete.ask.circuit_findings import findings
     from viete.nouns.card import Card
 
     counts = numbers_of(edges)
+    if source.revision is not None and (source.revision == "all" or "," in source.revision):
+        return over_training(source, weights, of, texts, counts, steps, output)
     card, model = source.opened(weights)
     if model is None:
         weights.complete(card)
@@ -54,6 +63,49 @@ def circuit(
     if output is not None:
         model.with_circuit(circuits, found).save(output)
     print(render(found.page(), "text"))
+
+
+def over_training(
+    source: SourceOptions, weights: WeightOptions, of: str, texts: str, counts: list[int],
+    steps: int, output: Path | None,
+) -> None:  # fmt: skip
+    """The circuit of the last checkpoint, held to all: a table, or with a file its format."""
+    from viete.document.colours import svg_file
+    from viete.formats.tensors import bar
+    from viete.model.revisions import revisions
+    from viete.nouns.checkpoints import Checkpoints
+    from viete.report.circuit_files import history_csv, history_json, history_page
+    from viete.report.pictures.circuit_history import circuit_curves
+
+    if len(counts) > 1:
+        raise VieteError("several checkpoints go with one number of edges: --edges 20")
+    if weights.present:
+        raise VieteError("checkpoints have weights of their own: leave out --weights and --seed")
+    suffix = "" if output is None else output.suffix
+    if suffix not in ("", ".svg", ".csv", ".json", ".html", ".md", ".txt"):
+        raise VieteError(f"-o {output}: a circuit over training is written to .svg, .csv, .json, "
+                         f".html, .md or .txt")  # fmt: skip
+    names = revisions(source.name, source.revision or "all")
+    with bar(len(names) + 1, "circuits") as tell:
+
+        def opened(name: str) -> Model[Any]:
+            tell(1)
+            return replace(source, revision=name).model()
+
+        history = Checkpoints(opened, names).circuit(of, texts, counts[0], steps)
+    if len(history.steps) < len(names):
+        print(f"viete: stopped after step {history.steps[-1].step}", file=sys.stderr)
+    title = f"A circuit of {len(history.edges)} edges over training"
+    match suffix:
+        case ".svg":
+            emit(svg_file(circuit_curves(history, title).svg), output)
+        case ".csv":
+            emit(history_csv(history), output)
+        case ".json":
+            emit(history_json(history), output)
+        case _:
+            form = {".html": "html", ".md": "md"}.get(suffix, "text")
+            emit(history_page(history, title, form), output)
 
 
 def numbers_of(text: str) -> list[int]:

@@ -108,7 +108,8 @@ class SourceOptions:
     revision: Annotated[
         str | None,
         typer.Option(help="Of a model: a branch, tag or commit. Of a run: latest, previous, best "
-                     "or the step of a checkpoint."),
+                     "or the step of a checkpoint. ask and circuit take several, with commas, or "
+                     "all."),
     ] = None  # fmt: skip
     changes: Annotated[
         list[str] | None,

@@ -28,6 +28,7 @@ TENSORS = (
 )  # fmt: skip
 SUFFIXES = (".safetensors", ".pt", ".pth", ".bin", ".npz", ".gguf", ".onnx")  # of such files
 _ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(/[A-Za-z0-9][\w.-]{0,95})?")
+_STEP = re.compile(r"step[-_]?\d{1,12}")
 _SHARD = r"-\d{5}-of-\d{5}"
 
 
@@ -84,6 +85,18 @@ def fetched(name: str, revision: str | None, whole: bool) -> Path:
         files = weights_in([file.rfilename for file in found.siblings or ()])
         hub.snapshot_download(name, revision=commit, allow_patterns=[*SMALL, *files])
     return folder
+
+
+def steps_of_model(name: str) -> list[str]:
+    """The branches and tags of a model that are named by a step, as step1000, in their order.
+
+    Raises VieteError for an id that the hub does not have, and where it cannot be reached.
+    """
+    hub = library(name)
+    with quietly(hub), in_a_sentence(hub, name, None):
+        refs = hub.HfApi().list_repo_refs(name)
+    names = {ref.name for ref in (*refs.branches, *refs.tags) if _STEP.fullmatch(ref.name)}
+    return sorted(names, key=lambda ref: int(ref.removeprefix("step").strip("-_")))
 
 
 def weights_in(files: Sequence[str]) -> list[str]:

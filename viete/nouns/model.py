@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 import numpy as np
 
 from viete.ask.card_claims import Claims
+from viete.ask.claim_texts import Texts as ExampleTexts
 from viete.ask.claim_texts import texts_of
 from viete.document.tree import Block, paragraph
 from viete.errors import Text, VieteError
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from viete.ask.circuit_edges import CircuitEdge
     from viete.ask.circuit_findings import CircuitFindings
     from viete.ask.circuits import Circuits
+    from viete.nouns.checkpoints import Checkpoints
 
 Array = Any
 C = TypeVar("C", bound=CardData)
@@ -76,6 +78,7 @@ class Model(Verbs, Texts, Hooked, Generic[C]):
     """
 
     card: C
+    reopen: partial[Model[Any]] | None = None  # opens another checkpoint of what this was read from
 
     def __init__(
         self, card: C, tensors: TensorFile, source: Source | None = None, *,
@@ -305,11 +308,38 @@ class Model(Verbs, Texts, Hooked, Generic[C]):
         """
         from viete.ask.circuits import Circuits
 
-        reading = TextReader(self.text_ids)
         named = isinstance(texts, str | Path)
-        some = texts_of(str(texts), self.card, 0, reading.file) if named else reading.ids(texts)
         source = str(texts) if named else ""
+        some = self.examples(texts)
         return Circuits(self.card, self.weights, of, some, source, lambda: self.words, steps)
+
+    def examples(self, texts: Any) -> ExampleTexts:
+        """Texts as ids with what stands beside each: of a file, of a list of texts, of ids or of
+        objects with a text, or drawn: ``repeated(16)``.
+        """
+        reading = TextReader(self.text_ids)
+        if isinstance(texts, str | Path):
+            return texts_of(str(texts), self.card, 0, reading.file)
+        return reading.ids(texts)
+
+    def checkpoints(self, *which: str) -> Checkpoints:
+        """The model at several steps of its training, to be asked as one is.
+
+        >>> load("run/").checkpoints()                                              # doctest: +SKIP
+        >>> load("EleutherAI/pythia-70m").checkpoints("step512", "step143000")      # doctest: +SKIP
+
+        Without names they are all those of the run, or of the model on the hub. Raises VieteError
+        where there are none, and for a model that is not as it was opened.
+        """
+        from viete.model.revisions import revisions
+        from viete.nouns.checkpoints import Checkpoints
+
+        if self.reopen is None:
+            raise VieteError(
+                f"{self.card.title} is not a model as it was opened from a run or the hub, so it "
+                f"has no checkpoints; write changes behind a question: … with A^{{2,1}} = 0"
+            )
+        return Checkpoints(self.reopen, revisions(self.reopen.args[1], which or "all"))
 
     def circuit(
         self, of: str, texts: Any, edges: int | Collection[CircuitEdge] = 20, steps: int = 1
@@ -475,13 +505,24 @@ def opened(
             raise VieteError("arrays in memory have no revision")
         folder = open_arrays(source, card, accept, config)
         return of_folder(kind, folder, framework or library(source), dtype, device)
+    reopen = partial(
+        at_revision, kind, source, card=card, accept=accept, framework=framework, dtype=dtype,
+        device=device, config=config,
+    )  # fmt: skip
     if card is None and is_run(source):
         if accept or config is not None:
             raise VieteError(f"{source}: a run has its own card, with no config and no accept")
         folder = open_run(source, revision)
     else:
         folder = open_folder(source, card, accept, config, revision)
-    return of_folder(kind, folder, framework or "numpy", dtype, device)
+    found = of_folder(kind, folder, framework or "numpy", dtype, device)
+    found.reopen = reopen
+    return found
+
+
+def at_revision(kind: type[C], source: str | Path, revision: str, **options: Any) -> Model[C]:
+    """A model as `opened` opens it, at a checkpoint."""
+    return opened(kind, source, revision=revision, **options)
 
 
 def library(arrays: Mapping[str, Array]) -> str:

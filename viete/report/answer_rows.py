@@ -109,7 +109,10 @@ def listed_entries(answer: Answer) -> str:
 
 
 def averaged(rows: Sequence[AnswerRow]) -> AnswerRow:
-    """One row of means over texts; a comparison holds where it does of all of them. Raises VieteError where answers differ in shape."""
+    """One row of means over texts; a comparison holds where it does of all of them.
+
+    Raises VieteError where answers differ in shape.
+    """
     answers = []
     for several in zip(*(row.answers for row in rows), strict=True):
         values = [in_numpy(a.array) for a in several]

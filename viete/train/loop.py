@@ -98,7 +98,9 @@ class Training:
                 if job.step:
                     self.measure()
                 if self.team.leads:
-                    checkpoints.prune(job.run, s.keep, s.steps_saved)  # what a killed run had no time for
+                    checkpoints.prune(
+                        job.run, s.keep, s.steps_saved
+                    )  # what a killed run had no time for
                 self.least = self.team.broadcast(min(checkpoints.validations(job.run).values(),
                                                 default=math.inf))  # fmt: skip
                 while more:

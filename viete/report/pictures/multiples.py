@@ -30,11 +30,12 @@ class LinePanel:
 
     title: str
     lines: Mapping[str, np.ndarray]
+    within: tuple[float, ...] = ()  # numbers that its scale has in any case
 
     @property
     def values(self) -> np.ndarray:
         """All its finite numbers."""
-        found = np.concatenate([np.asarray(v, float) for v in self.lines.values()])
+        found = np.concatenate([self.within, *(np.asarray(v, float) for v in self.lines.values())])
         return found[np.isfinite(found)]
 
 
@@ -47,31 +48,35 @@ def multiples(
     """
     across = across if 0 < across <= 8 else min(len(panels), 4)
     deep = math.ceil(len(panels) / across)
-    gap = APART if together else APART + LEFT - 10
-    wide = min(LARGEST if deep == 1 else 0.7 * LARGEST, (WIDE - LEFT - (across - 1) * gap) / across)
+    ends = [max(measure(x, 11.5) for p in panels[c::across] for x in p.lines) + 14
+            for c in range(across)]  # fmt: skip
+    gaps = [max(APART, end) + (0 if together else LEFT - 16) for end in ends]
+    most = LARGEST if deep == 1 else 0.7 * LARGEST
+    wide = min(most, (WIDE - LEFT - sum(gaps[:-1])) / across)
     tall = max(LEAST, TALL - 46 * (deep - 1) - 14 * (across - 1))
     whole = np.concatenate([p.values for p in panels])
-    ghosts = [line for p in panels for line in p.lines.values()] if together else []
-    over = Steps(steps, wide)
+    shared = together and len(panels) > 1
+    ghosts = [line for p in panels for line in p.lines.values()] if shared else []
+    over = StepAxis(steps, wide)
     body: list[str] = []
     for k, panel in enumerate(panels):
-        x = LEFT + (k % across) * (wide + gap)
+        x = LEFT + (k % across) * wide + sum(gaps[: k % across])
         y = (k // across) * (tall + HEAD + BELOW) + HEAD
         height = Height.of(whole if together else panel.values, tall)
         body += [f'<g transform="translate({x:.1f} {y:.1f})">',
                  formula_text(0, -9, label(panel.title, 60), 13.5, fill=INK, font_family=SERIF),
                  *axes(over, height, not together or k % across == 0),
                  *flags(over, tall, marks or {}, words=k == 0),
-                 *(path(over, height, g, LINE_STRONG, 1.0, 0.55) for g in ghosts if len(panels) > 1),
+                 *(path(over, height, g, LINE_STRONG, 1.0, 0.55) for g in ghosts),
                  *drawn(panel, over, height), "</g>"]  # fmt: skip
-    width = LEFT + across * wide + (across - 1) * gap + 40
+    width = LEFT + across * wide + sum(gaps[:-1]) + max(40, ends[-1])
     height_of_all = deep * (tall + HEAD + BELOW) - BELOW + FOOT
     body.append(letters(LEFT + wide / 2, height_of_all + 14, "step", INK, "middle"))
-    plain, coloured = (sparks(panels, over, c) for c in (False, True))
+    plain, coloured = (sparks(panels, over, shared, c) for c in (False, True))
     return Picture(title, width, height_of_all + 18, tuple(body), plain, coloured)
 
 
-class Steps:
+class StepAxis:
     """Where steps are across: evenly, or by their logarithms where they double."""
 
     def __init__(self, steps: Sequence[int], wide: float) -> None:
@@ -87,10 +92,10 @@ class Steps:
     def ticks(self) -> list[int]:
         """A few round steps."""
         if not self.log:
-            found = round_numbers(0, self.last, whole=True, parts=int(self.wide / 60))
+            found = round_numbers(0, self.last, whole=True, parts=int(self.wide / 45))
             return [int(s) for s in found if s <= self.last]
-        found = [0, *(10**k for k in range(len(str(self.last))))]
-        return found[:: math.ceil(len(found) * 36 / self.wide)]
+        powers = [0, *(int(10**k) for k in range(len(str(self.last))))]
+        return powers[:: math.ceil(len(powers) * 36 / self.wide)]
 
 
 @dataclass(frozen=True)
@@ -116,7 +121,7 @@ class Height:
         return self.tall * (1 - (value - self.low) / (self.high - self.low))
 
 
-def axes(over: Steps, height: Height, named: bool) -> list[str]:
+def axes(over: StepAxis, height: Height, named: bool) -> list[str]:
     """The lines of round numbers, and these where they are not said by a neighbour."""
     out = []
     for value in height.ticks:
@@ -130,7 +135,7 @@ def axes(over: Steps, height: Height, named: bool) -> list[str]:
     return out
 
 
-def flags(over: Steps, tall: float, marks: Mapping[int, str], words: bool) -> list[str]:
+def flags(over: StepAxis, tall: float, marks: Mapping[int, str], words: bool) -> list[str]:
     """A line at each step that is marked."""
     out = []
     for k, (step, word) in enumerate(marks.items()):
@@ -143,10 +148,9 @@ def flags(over: Steps, tall: float, marks: Mapping[int, str], words: bool) -> li
     return out
 
 
-def drawn(panel: LinePanel, over: Steps, height: Height) -> list[str]:
+def drawn(panel: LinePanel, over: StepAxis, height: Height) -> list[str]:
     """The lines of a panel, each with its name or its last number at its end."""
-    out, ends = list[str](), list[float]()
-    many = len(panel.lines) > 1
+    out, ends = list[str](), list[tuple[float, str, str]]()
     for k, (name, values) in enumerate(panel.lines.items()):
         colour = SERIES[k % len(SERIES)]
         out.append(path(over, height, values, colour, 2.0))
@@ -155,17 +159,16 @@ def drawn(panel: LinePanel, over: Steps, height: Height) -> list[str]:
         for step, v in spots:
             x, y = over.place(step), height.place(v)
             said = escape(f"{name or panel.title}, step {step}: {v:.6g}")
-            out.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{small}" fill="{PAPER}" '
-                       f'stroke="{colour}" stroke-width="1.4"><title>{said}</title></circle>')
-        if many and spots:
-            y = clear(height.place(spots[len(spots) // 2][1]) - 7, ends)
-            ends.append(y)
-            x = over.place(spots[len(spots) // 2][0])
-            out.append(letters(x, y, name, colour, "middle", 'font-size="11.5"'))
-        elif spots:
-            y = height.place(spots[-1][1]) + 4
-            out.append(letters(over.wide + 6, y, brief(spots[-1][1], height), colour, "start",
-                               'font-size="11.5"'))  # fmt: skip
+            out.append(
+                f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{small}" fill="{PAPER}" '
+                f'stroke="{colour}" stroke-width="1.4"><title>{said}</title></circle>'
+            )
+        if spots:
+            ends.append((spots[-1][1], name or brief(spots[-1][1], height), colour))
+    taken = list[float]()
+    for value, word, colour in sorted(ends):  # the lowest first, and each above those below it
+        taken.append(y := clear(height.place(value) + 4, taken))
+        out.append(letters(over.wide + 6, y, word, colour, "start", 'font-size="11.5"'))
     return out
 
 
@@ -183,7 +186,8 @@ def clear(y: float, taken: Sequence[float]) -> float:
 
 
 def path(
-    over: Steps, height: Height, values: np.ndarray, colour: str, width: float, opacity: float = 1.0
+    over: StepAxis, height: Height, values: np.ndarray, colour: str, width: float,
+    opacity: float = 1.0,
 ) -> str:  # fmt: skip
     """A line through the numbers that are finite."""
     at = " ".join(f"{over.place(s):.1f},{height.place(float(v)):.1f}"
@@ -192,15 +196,18 @@ def path(
             f'stroke-linejoin="round" opacity="{opacity}"/>')  # fmt: skip
 
 
-def sparks(panels: Sequence[LinePanel], over: Steps, colour: bool) -> tuple[str, ...]:
+def sparks(
+    panels: Sequence[LinePanel], over: StepAxis, shared: bool, colour: bool
+) -> tuple[str, ...]:  # fmt: skip
     """A line of characters for each line, with its first and last number."""
-    rows = [(label(f"{p.title}, {name}" if name else p.title, 60), np.asarray(v, float))
+    whole = np.concatenate([p.values for p in panels])
+    rows = [(label(f"{p.title}, {name}" if name else p.title, 60), np.asarray(v, float),
+             whole if shared else p.values)
             for p in panels for name, v in p.lines.items()]  # fmt: skip
-    wide = max(display_width(name) for name, _ in rows)
-    whole = np.concatenate([p.values for p in panels] or [np.zeros(1)])
-    low, high = (float(whole.min()), float(whole.max())) if whole.size else (0.0, 1.0)
+    wide = max(display_width(name) for name, *_ in rows)
     out = []
-    for name, values in rows:
+    for name, values, beside in rows:
+        low, high = (float(beside.min()), float(beside.max())) if beside.size else (0.0, 1.0)
         line = "".join(
             SPARKS[round((len(SPARKS) - 1) * (float(v) - low) / ((high - low) or 1.0))]
             if np.isfinite(v) else " " for v in values

@@ -1,0 +1,78 @@
+"""When does the induction circuit form? The run, the numbers and the picture of docs/dynamics.md.
+
+python benchmarks/dynamics.py [docs/pictures/dynamics.svg]
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from time import monotonic
+
+import viete as vt
+from viete.document.colours import svg_file
+from viete.report.pictures.multiples import LinePanel, multiples
+
+HOME = Path(__file__).parents[1]
+NOTEBOOK = HOME / "docs" / "notebooks" / "induction.ipynb"
+OPTIONS = """--length 64 --batch 24 --steps 350 --lr 0.008 --seed 0 --log-every 0 --eval-every 0
+             --save-at log --save-every 25 --keep 30"""
+BEFORE = r"\sum_{j=1}^{n-1} A^{1,h}_{j,j-1} / (n - 1)"
+INDUCTION = r"\sum_{j=16}^{n-1} A^{2,h}_{j,j-15} / (n - 16)"
+SCORE = r"\sum_{j=16}^{n-2} logsoftmax(logits)_{j,t_{j+1}} / (n - 17)"
+
+
+def trained(home: Path) -> vt.Model:
+    """The model of the notebook, trained on its text with checkpoints."""
+    cells = ["".join(c["source"]) for c in json.loads(NOTEBOOK.read_text("utf-8"))["cells"]]
+    card = next(c for c in cells if c.startswith("CARD")).split('r"""')[1].split('"""')[0]
+    (home / "two-layers.md").write_text(card, encoding="utf-8")
+    draw = random.Random(0)
+
+    def letters(count: int) -> str:
+        return "".join(draw.choice("abcdefghijklmnopqrstuvwxyz") for _ in range(count))
+
+    text = " ".join((letters(draw.randint(6, 16)) * 4)[:40] for _ in range(8000))
+    (home / "text.txt").write_text(text)
+    probes = ["".join(draw.sample("abcdefghijklmnopqrstuvwxyz", 16)) * 3 for _ in range(12)]
+    (home / "probes.txt").write_text("\n".join(probes) + "\n")
+    command = [sys.executable, "-m", "viete", "train", str(home / "two-layers.md"), "--data",
+               str(home / "text.txt"), "-o", str(home / "run"), *OPTIONS.split()]  # fmt: skip
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return vt.load(home / "run")
+
+
+def main() -> None:
+    home = Path(tempfile.mkdtemp())
+    begun = monotonic()
+    model = trained(home)
+    print(f"trained in {monotonic() - begun:.0f} s")
+    begun = monotonic()
+    probes, steps = str(home / "probes.txt"), model.checkpoints()
+    over = steps.ask(BEFORE, INDUCTION, SCORE, texts=probes)
+    history = steps.circuit(SCORE, probes, edges=9)
+    print(f"{len(steps)} checkpoints asked in {monotonic() - begun:.0f} s")
+    print(history)
+    before, induction = over[BEFORE], over[INDUCTION]
+    heads = {"head 1.1": before[:, 0], "head 2.1": induction[:, 0],
+             "head 2.2": induction[:, 1]}  # fmt: skip
+    panels = [
+        LinePanel("attention of three heads", heads, (0.0, 1.0)),
+        LinePanel("loss on what repeats", {"": -over[SCORE]}, (0.0,)),
+        LinePanel("faithfulness of the circuit", {"": history.faithfulness}, (0.0, 1.0)),
+    ]
+    found = history.first(0.9)
+    marks = {} if found is None else {found: f"step {found}"}
+    title = "When does the induction circuit form?"
+    picture = multiples(title, over.steps, panels, 3, False, marks)
+    if sys.argv[1:]:
+        Path(sys.argv[1]).write_text(svg_file(picture.svg), "utf-8")
+    print(picture)
+
+
+if __name__ == "__main__":
+    main()
