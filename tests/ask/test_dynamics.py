@@ -92,7 +92,8 @@ def test_a_circuit_is_held_to_every_step(run: Path, tmp_path: Path) -> None:
     assert history.edges == edges
     for found in history.steps:
         search = vt.load(run, revision=str(found.step)).circuits(NUMBER, TEXTS)
-        expected = search.of_model, search.measured(()), search.measured(edges)
+        numbers = search.of_model, search.measured(()), search.measured(edges)
+        expected = tuple(float(x.mean()) for x in numbers)
         assert (found.of_model, found.of_none, found.value) == pytest.approx(expected, rel=1e-6)
     path = tmp_path / "curves.csv"
     asked = ("circuit", run, "--revision", "1,4", "--of", NUMBER, "--texts", "random(4)",

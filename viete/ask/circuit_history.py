@@ -85,7 +85,8 @@ class CircuitHistory(Displayed):
 
 def circuit_step(step: int, circuits: Circuits, edges: Collection[CircuitEdge]) -> CircuitStep:
     """Some edges, held to the model of one step."""
-    return CircuitStep(step, circuits.of_model, circuits.of_none, circuits.measured(edges))
+    numbers = circuits.of_model, circuits.of_none, circuits.measured(edges)
+    return CircuitStep(step, *(float(x.mean()) for x in numbers))
 
 
 __all__ = ["CircuitHistory", "CircuitStep", "circuit_step"]
