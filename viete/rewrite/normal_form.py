@@ -17,6 +17,7 @@ from viete.analysis.types import Mismatch, Shape, TypeEnv
 from viete.graph.card import CardData
 from viete.graph.sizes import Size
 from viete.notation.tree import Apply, Bind, Expr, Idx, Num, Pick, Ref, Slice, num, rebuilt
+from viete.rewrite.angle_forms import MOST_ANGLES, of_sum, squared_sine
 from viete.rewrite.forms import (
     ONE,
     Form,
@@ -88,6 +89,8 @@ class NormalForms:
                 return self.power(self.of(a, env), k, env)
             case Apply("sqrt", (a,)):
                 return self.power(self.of(a, env), Fraction(1, 2), env)
+            case Apply("cos" | "sin" as op, (a,)) if len(angle := self.of(a, env)) <= MOST_ANGLES:
+                return of_sum(op, angle, partial(self.times, env=env), partial(self.circular, env))
             case Apply("T", (a,)):
                 return self.linear(self.transposed, a, env)
             case Apply("sum", (a,)) if len(shape := self.shape(a, env) or ()) == 1:
@@ -165,7 +168,16 @@ class NormalForms:
                  and f.op in ("add", "sub")]  # fmt: skip
         for f in roots:
             del powers[f]
+        sines = [f for f, p in powers.items() if squared_sine(f, p)]
+        for f in sines:
+            powers[f] -= 2
         plain: Form = {ordered((f, p) for f, p in powers.items() if p): ONE}
+        for f in sines:  # sin² is 1 − cos²
+            assert isinstance(f, Apply)
+            cos = self.factor(Apply("cos", self.originals.get(f, f).args), env)
+            plain = self.times(
+                plain, added({(): ONE}, scaled(self.times(cos, cos, env), -ONE)), env
+            )
         for f in roots:
             plain = self.times(plain, self.of(self.originals.get(f, f), env), env)
         return plain
@@ -188,6 +200,10 @@ class NormalForms:
         made = self.factor(self.formula(rest), env)
         whole = {ordered((x, q * p) for x, q in t): k for t, k in made.items()}
         return self.times({ordered((x, q * p) for x, q in term): root}, whole, env)
+
+    def circular(self, env: TypeEnv, op: str, angle: Form) -> Form:
+        """The form of ``cos`` or ``sin`` of one term."""
+        return self.factor(Apply(op, (self.formula(angle),)), env)
 
     def bilinear(
         self, rule: Callable[[Expr, Expr, TypeEnv], Form], a: Expr, b: Expr, env: TypeEnv,
