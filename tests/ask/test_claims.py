@@ -136,7 +136,7 @@ def test_a_clause_is_about_a_letter_of_the_claim(clause: str) -> None:
 
 CLAIMS = (
     "A^{i,h}_{j,j-3} >= 1/2 for h = 1, …, 2 for j >= 3 and j < 5 for texts of repeated(4)",
-    "x^i_j ≈ x^{i-1}_j within 10 for some i", "x^N ≈ x^0",
+    "x^i_j ≈ x^{i-1}_j within 10 for some i", "x^N ≈ x^0 for 99 texts of a.txt",
     "A^{i,h}_{j,k} = 0 for k > j for h ∈ {1, 2} for some j, k",
 )  # fmt: skip
 
@@ -172,6 +172,10 @@ def test_texts_of_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         assert card.check(None, "t_0 = t_1", "t_0 ≤ t_1", texts=name).verdicts[1].ok
     (tmp_path / "page.md").write_text("All are below 3: $t_j ≤ 2$ for texts of `lines.txt`.")
     assert card.check(None, tmp_path / "page.md").verdicts[0].texts == 6
+    (verdict,) = card.check(None, "t_j ≤ 2 for 1 text of lines.txt").verdicts
+    assert verdict.texts == 3 and "for 1 texts of lines.txt" in verdict.written
+    with pytest.raises(VieteError, match="has 2 texts, and the claim is about 3"):
+        card.check(None, "t_j ≤ 2 for 3 texts of lines.txt")
     with pytest.raises(VieteError, match="no such file of texts"):
         card.check(None, "t_j ≤ 2 for texts of nothing.txt")
     with pytest.raises(VieteError, match="is no word of the vocabulary"):
@@ -193,7 +197,7 @@ but ~~$D^i = \tilde{A}^i$~~.
 | claim | |
 | --- | --- |
 | $A^{i,h}_{j,k} = 0$ for $k > j$ | no head looks ahead |
-| $|x^i_j| ≥ 0$ for all $j$ for texts of `random(3)` | code such as `$1 = 2$` is none |
+| $|x^i_j| ≥ 0$ for all $j$ for 5 texts of `random(3)` | code such as `$1 = 2$` is none |
 
 <!-- $1 = 2$ -->
 """
@@ -204,7 +208,7 @@ def test_a_page() -> None:
     assert page.defined == ["D^i"] and page.prose == ["x^i_j", "i = 1, …, N"] and not page.unread
     assert [c.refuted for c in page.claims] == [False, False, False, True, False, False]
     assert [c.text.line for c in page.claims] == [6, 10, 10, 11, 15, 16]
-    assert page.claims[-1].texts == "random(3)"
+    assert page.claims[-1].about == "5 texts of random(3)"
 
 
 NOTES = r"""

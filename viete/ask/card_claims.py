@@ -212,12 +212,12 @@ def check_claims(
     runs_of = ClaimRuns(program(card), weights, weights is None and not own, inputs or {}, texts,
                   read, seed, words, meaning)  # fmt: skip
     verdicts: dict[int, Verdict] = {}
-    for source in dict.fromkeys(c.texts for c in claims):
-        group = {j: c for j, c in enumerate(claims) if c.texts == source}
+    for about in dict.fromkeys((c.texts, c.count) for c in claims):
+        group = {j: c for j, c in enumerate(claims) if (c.texts, c.count) == about}
         found: dict[int, dict[Choice, Finding]] = {j: {} for j in group}
         together = {j: OverTexts(c) for j, c in group.items() if is_over_texts(c)}
         runs, written = 0, dict[int, str]()
-        for place, run in runs_of.runs(source):
+        for place, run in runs_of.runs(*about):
             runs += 1
             for j, claim in group.items():
                 written[j] = claim.show("unicode", run.in_words)

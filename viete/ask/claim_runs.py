@@ -64,14 +64,14 @@ class ClaimRuns:
             of.append("this input")
         return " and ".join(of)
 
-    def runs(self, source: str) -> Iterator[tuple[dict[str, int], Run]]:
+    def runs(self, source: str, count: int = 0) -> Iterator[tuple[dict[str, int], Run]]:
         """Each run on these texts, or on what is given or drawn, and which one it is.
 
         Texts that are given take the place of a file's.
         """
         texts = self.texts
         if source and (texts is None or is_drawn(source)):
-            texts = texts_of(source, self.ready.model, self.seed, self.read)
+            texts = texts_of(source, self.ready.model, self.seed, self.read, count)
         drawn = self.loose or (texts is None and self.draws_inputs)
         weights = None
         for k in range(DRAWS if drawn else 1):

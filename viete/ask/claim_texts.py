@@ -23,14 +23,15 @@ def is_drawn(source: str) -> bool:
 
 
 def texts_of(
-    source: str, card: CardData, seed: int, read: ReadTexts | None = None
+    source: str, card: CardData, seed: int, read: ReadTexts | None = None, count: int = 0
 ) -> Texts:  # fmt: skip
     """The texts of a name, as ids (n) of the card's first input.
 
     ``random(32)`` are texts of 32 tokens, ``repeated(16)`` such of 16 tokens, and then the same
-    again; these 16 differ where the vocabulary is large enough. `TEXTS` of them are drawn with
-    ``seed``. Any other name is a file, which ``read`` knows. Raises VieteError for a card whose
-    first input is no text.
+    again; these 16 differ where the vocabulary is large enough. ``count`` of them are drawn with
+    ``seed``, or `TEXTS`. Any other name is a file, which ``read`` knows, and of which the first
+    ``count`` are taken. Raises VieteError for a card whose first input is no text, and for a file
+    with fewer texts.
     """
     found = _DRAWN.fullmatch(source)
     if found is None:
@@ -39,19 +40,22 @@ def texts_of(
                 f"texts of {source}: there are texts of repeated(16), of random(32), and of a file "
                 f"where a model has a tokenizer"
             )
-        return read(source)
+        texts = read(source)
+        if len(texts) < count:
+            raise VieteError(f"{source} has {len(texts)} texts, and the claim is about {count}")
+        return texts[: count or None]
     low, high = vocabulary_of(card)
-    kind, count = found[1], int(found[2])
-    if not count:
+    kind, length = found[1], int(found[2])
+    if not length:
         raise VieteError(f"texts of {source} have no token")
-    draw = np.random.default_rng([seed, count])
+    draw = np.random.default_rng([seed, length])
     out: list[Example] = []
-    for _ in range(TEXTS):
-        different = kind == "repeated" and count <= high - low + 1
+    for _ in range(count or TEXTS):
+        different = kind == "repeated" and length <= high - low + 1
         if different:
-            ids = low + draw.choice(high - low + 1, count, replace=False)
+            ids = low + draw.choice(high - low + 1, length, replace=False)
         else:
-            ids = draw.integers(low, high, count, endpoint=True)
+            ids = draw.integers(low, high, length, endpoint=True)
         out.append(Example(np.concatenate([ids, ids]) if kind == "repeated" else ids))
     return out
 

@@ -34,7 +34,7 @@ _FORMULA = re.compile(
 )
 _CLAUSE = re.compile(  # behind a formula, a clause of the same claim
     r"\s*,?\s+for\s+(?:(?:all|every|each|any|some)\s+)?\$[^$\n]+\$|"
-    r"\s*,?\s+for\s+(?:all\s+)?texts?\s+of\s+(?:`[^`\n]+`|[^\s`]*[^\s`.,;:])"
+    r"\s*,?\s+for\s+(?:all\s+|\d+\s+)?texts?\s+of\s+(?:`[^`\n]+`|[^\s`]*[^\s`.,;:])"
 )
 _ALIGNED = re.compile(r"\\(?:begin|end)\s*\{(?:align|aligned|gather|gathered|equation|split)\*?\}")
 _LABEL = re.compile(r"\\(?:tag\*?|label)\s*\{[^{}]*\}|\\(?:notag|nonumber)\b")

@@ -20,7 +20,9 @@ from viete.notation.symbols import Scope
 from viete.notation.tree import Apply, Expr, Idx
 
 _PHRASE = re.compile(r"\\text\s*\{\s*((?:for|within)\b[^{}]*)\}")
-_TEXTS = re.compile(r"[\s,]*\bfor\s+(?:all\s+)?texts?\s+of\s+(\"[^\"]*\"|\S+)")
+_TEXTS = re.compile(
+    r"[\s,]*\bfor\s+(?:all\s+|(?P<count>[1-9]\d{0,5})\s+)?texts?\s+of\s+(?P<name>\"[^\"]*\"|\S+)"
+)
 _ALL = ("all", "every", "each", "any")
 
 
@@ -30,10 +32,10 @@ def read_claim(source: Text, scope: Scope, meaning: str = "") -> Claim:
     A letter that nothing declares and that stands in an index is the claim's own: what it says of
     ``A_{j,k}`` it says of all j and k. Raises VieteError, at the symbol, for what is no claim.
     """
-    plain, texts = without_texts(source)
+    plain, texts, count = without_texts(source)
     scope = scope.inside(own_letters(plain, scope))
     first, *clauses = parts(tokenize(plain))
-    made = Claim(statement(plain, first, scope), meaning, plain, texts=texts)
+    made = Claim(statement(plain, first, scope), meaning, plain, texts=texts, count=count)
     for clause in clauses:
         made = restricted(made, plain, clause, scope)
     bounds = (e for _, *ends in made.ranges for e in ends)
@@ -43,13 +45,14 @@ def read_claim(source: Text, scope: Scope, meaning: str = "") -> Claim:
     return made
 
 
-def without_texts(source: Text) -> tuple[Text, str]:
-    """A claim without the clause that names its texts, which is no notation, and their name."""
+def without_texts(source: Text) -> tuple[Text, str, int]:
+    """A claim without the clause about its texts, which is no notation; their name, how many."""
     plain = replace(source, text=_PHRASE.sub(without_command, source.text))
     if not (found := _TEXTS.search(plain.text)):
-        return plain, ""
-    name = found[1].strip('"').rstrip(",.;")
-    return replace(plain, text=blank(plain.text, *found.span())), name
+        return plain, "", 0
+    name = found["name"].strip('"').rstrip(",.;")
+    rest = replace(plain, text=blank(plain.text, *found.span()))
+    return rest, name, int(found["count"] or 0)
 
 
 def says_something(source: Text) -> bool:
@@ -171,4 +174,4 @@ def blank(text: str, start: int, end: int) -> str:
     return text[:start] + " " * (end - start) + text[end:]
 
 
-__all__ = ["read_claim", "says_something"]
+__all__ = ["read_claim", "says_something", "without_texts"]

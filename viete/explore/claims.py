@@ -47,7 +47,7 @@ def claim_html(claim: Claim) -> str:
     out += "".join(f" for {mathml(condition)}" for condition in claim.given)
     if claim.some:
         out += " for some " + ", ".join(framed(letters(x, "mathml")) for x in claim.some)
-    return out + (f" for texts of {escape(claim.texts)}" if claim.texts else "")
+    return out + (f" for {escape(claim.about)}" if claim.texts else "")
 
 
 __all__ = ["claims_data", "claims_of"]

@@ -18,6 +18,7 @@ class Claim:
     It holds for all values of its letters, of those that satisfy every condition in ``given`` and
     lie in ``ranges``, first and last value included; of letters in ``some`` it holds for one value.
     ``texts`` names the texts that it is about, as ``repeated(16)``; it is empty for all texts.
+    ``count`` says how many of them, 0 as many as there are, or as are drawn.
     ``refuted`` marks a claim that is said not to hold.
     """
 
@@ -28,6 +29,7 @@ class Claim:
     ranges: tuple[tuple[str, Expr, Expr], ...] = ()
     some: tuple[str, ...] = ()
     texts: str = ""
+    count: int = 0
     refuted: bool = False
 
     @property
@@ -46,6 +48,11 @@ class Claim:
     def keys(self) -> frozenset[str]:
         """The names of all that it refers to."""
         return frozenset[str]().union(*(e.keys for e in self.formulas))
+
+    @property
+    def about(self) -> str:
+        """Its texts in words, as ``200 texts of random(2)``; empty for all texts."""
+        return f"{self.count or ''} texts of {self.texts}".strip() if self.texts else ""
 
     @property
     def implication(self) -> Expr:
@@ -81,7 +88,7 @@ class Claim:
         if self.some:
             out += word("for some") + ", ".join(letters(x, style) for x in self.some)
         if self.texts:
-            out += word(f"for texts of {self.texts}").rstrip()
+            out += word(f"for {self.about}").rstrip()
         return out
 
 

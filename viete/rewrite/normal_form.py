@@ -160,7 +160,7 @@ class NormalForms:
         return out
 
     def joined(self, x: Term, y: Term, env: TypeEnv) -> Form:
-        """The product of two terms; the square of a root is what stands below it."""
+        """The product of two terms: a root squared is what stands below it, sin² is 1 − cos²."""
         powers = dict(x)
         for factor, p in y:
             powers[factor] = powers.get(factor, Fraction(0)) + p
@@ -169,15 +169,13 @@ class NormalForms:
         for f in roots:
             del powers[f]
         sines = [f for f, p in powers.items() if squared_sine(f, p)]
-        for f in sines:
-            powers[f] -= 2
+        for sine in sines:
+            powers[sine] -= 2
         plain: Form = {ordered((f, p) for f, p in powers.items() if p): ONE}
-        for f in sines:  # sin² is 1 − cos²
-            assert isinstance(f, Apply)
-            cos = self.factor(Apply("cos", self.originals.get(f, f).args), env)
-            plain = self.times(
-                plain, added({(): ONE}, scaled(self.times(cos, cos, env), -ONE)), env
-            )
+        for sine in sines:
+            cos = self.factor(Apply("cos", self.originals.get(sine, sine).children), env)
+            square = self.times(cos, cos, env)
+            plain = self.times(plain, added({(): ONE}, scaled(square, -ONE)), env)
         for f in roots:
             plain = self.times(plain, self.of(self.originals.get(f, f), env), env)
         return plain
