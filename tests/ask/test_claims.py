@@ -152,7 +152,7 @@ def test_print_parse(claim: str, style: str) -> None:
 
 def test_texts_that_are_drawn() -> None:
     for name, length in ("random(5)", 5), ("repeated(5)", 10):
-        texts = texts_of(name, CARD, seed=1)
+        texts = [x.text for x in texts_of(name, CARD, seed=1)]
         assert len(texts) == TEXTS and {len(t) for t in texts} == {length}
         assert all(t.min() >= 0 and t.max() < 9 for t in texts)
     assert all((t[:5] == t[5:]).all() and len(set(t[:5])) == 5 for t in texts)
