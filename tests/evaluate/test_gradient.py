@@ -98,6 +98,41 @@ def test_a_term_that_no_text_changes_counts_for_every_sequence(piece: int) -> No
     assert model.grad().run(t[0], weights, y=y[0])["∂β"].shape == (3,)
 
 
+FAMILY = r"""# A family of two letters
+## Dimensions
+| symbol | value |
+| --- | --- |
+| $V$ | 5 |
+| $r$ | 1, …, R |
+| $s$ | 1, …, S |
+| $R$ | 2 |
+| $S$ | 3 |
+## Inputs
+- $t ∈ \{0, …, V - 1\}^2$
+## Parameters
+| symbol | shape |
+| --- | --- |
+| $W^{r,s}$ | $2 × 1$ |
+| $b^{r,s}$ | $2$ |
+## Forward pass
+1. $x^s = t / s$
+2. $y^{r,s} = x^s W^{r,s} {W^{r,s}}^⊤ + b^{r,s}$
+3. $L = \sum_r \sum_s sum(y^{r,s} ⊙ y^{r,s})$
+"""
+
+
+@pytest.mark.parametrize("sizes", [(2, 3), (3, 3)])
+def test_gradients_have_the_letters_of_their_weights_in_order(sizes: tuple[int, int]) -> None:
+    """Whichever letter the product behind a gradient begins with, also where both are as long."""
+    model = vt.read(FAMILY).bind(R=sizes[0], S=sizes[1])
+    weights = model.initial_weights(1)
+    t = np.array([[3, 1], [0, 4]])
+    run, engine = model.grad().run(t, weights), model.planned(weights)
+    engine(t)
+    for name, g in engine.gradients.items():
+        np.testing.assert_allclose(g, run[f"∂{name}"].mean(0), err_msg=name)
+
+
 ACCURATE = r"""# Accurate
 ## Dimensions
 | symbol | value |

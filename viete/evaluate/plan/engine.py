@@ -172,18 +172,20 @@ def recorded(
         node = space.leaf(m, tuple(v.array.shape), kind, "batch" in v.axes)
         nodes[m] = Value(node, v.axes)
     laid = orders(program)
-    for name, (p, loops, shape) in program.parameters.items():
-        axes = program.model.heads_of(p.symbol) + (ROW, COL)[2 - len(p.shape) :]
+    for name, (weight, loops, shape) in program.parameters.items():
+        axes = program.model.heads_of(weight.symbol) + (ROW, COL)[2 - len(weight.shape) :]
         node = space.leaf(name, in_memory(name, shape, laid))
         if name in laid:
             node = space.permute_dims(node, back(laid[name]))
-        nodes[p.name, loops] = Value(node, axes)
+        nodes[weight.name, loops] = Value(node, axes)
     run = RecordedRun(program, nodes, space.leaf("like", ()), sizes, True)
     run.compute_members(set(wanted.values()))
     space.equation = None
     results = {}
     for name, member in wanted.items():
-        node = run.ordered(run.batch_sum(member), ())
+        p = program.parameters.get(name)
+        heads = () if p is None else program.model.heads_of(p[0].symbol)
+        node = run.ordered(run.batch_sum(member), heads)
         results[name] = space.permute_dims(node, laid[name]) if name in laid else node
     return space, results
 
