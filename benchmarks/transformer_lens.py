@@ -122,8 +122,9 @@ def lens(
     if cfg.positional_embedding_type == "rotary":  # these went through float32 with the weights
         for block in model.blocks:
             attn = block.attn
+            own = getattr(attn, "_rotary_base", None)  # which older versions do not have
             attn.rotary_sin, attn.rotary_cos = attn.calculate_sin_cos_rotary(
-                cfg.rotary_dim, cfg.n_ctx, base=attn._rotary_base(), dtype=dtype
+                cfg.rotary_dim, cfg.n_ctx, base=own() if own else cfg.rotary_base, dtype=dtype
             )
     return model
 

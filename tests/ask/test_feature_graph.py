@@ -172,6 +172,10 @@ def test_graphs_are_written_and_read(tmp_path: Path) -> None:
     ]
     (logit,) = (x for x in json.loads(text)["nodes"] if x["feature_type"] == "logit")
     assert logit["node_id"] == f"{N + 1}_{TOKEN}_4" and 0 < logit["token_prob"] < 1
+    twice = json.loads(text)
+    twice["nodes"].append(twice["nodes"][0])
+    with pytest.raises(vt.VieteError, match="two nodes"):
+        read_attribution(json.dumps(twice))
     broken = json.loads(text)
     del broken["nodes"][0]["clerp"]
     with pytest.raises(vt.VieteError, match="node 0 of the graph has no clerp"):
@@ -187,11 +191,16 @@ def test_layouts_of_files(tmp_path: Path) -> None:
     for k, c in coder.items():
         a = dict(c.arrays)
         turned = {**a, "W_enc": np.ascontiguousarray(a["W_enc"].T)}
+        single = {**turned, "activation_function.threshold": turned["threshold"]}
+        del single["threshold"]
         scope = tmp_path / f"scope/layer_{k}/width_16k/average_l0_9"
         scope.mkdir(parents=True)
         np.savez(scope / "params.npz", **a)
         (tmp_path / "tracer").mkdir(exist_ok=True)
-        save_file(turned, tmp_path / f"tracer/layer_{k}.safetensors")
+        save_file(single, tmp_path / f"tracer/layer_{k}.safetensors")
+        two = {{"W_enc": "w_enc", "W_dec": "w_dec"}.get(n, n): v for n, v in a.items()}
+        (tmp_path / f"scope2/layer_{k}").mkdir(parents=True)
+        save_file(two, tmp_path / f"scope2/layer_{k}/params.safetensors")
         (tmp_path / "clt").mkdir(exist_ok=True)
         enc = {f"{n}_{k}": v for n, v in turned.items() if n != "W_dec"}
         save_file(enc, tmp_path / f"clt/W_enc_{k}.safetensors")
@@ -208,12 +217,18 @@ def test_layouts_of_files(tmp_path: Path) -> None:
     card = vt.read("gpt2").bind(**SIZES)
     model = card.with_weights(card.initial_weights(seed=1))
     runs = [
-        model.put(read_coders(tmp_path / x)).run(TEXT) for x in ("scope", "tracer", "clt", "lens")
+        model.put(read_coders(tmp_path / x)).run(TEXT)
+        for x in ("scope", "tracer", "clt", "lens", "scope2")
     ]
     for run in runs:
         np.testing.assert_allclose(run["logits"], model.run(TEXT)["logits"], atol=1e-9)
         for k in range(1, N + 1):
             np.testing.assert_allclose(run[f"error^{k}"], runs[0][f"error^{k}"], atol=1e-9)
+    (tmp_path / "clt/config.yaml").write_text('feature_input_hook: "hook_resid_mid"\nscan: x\n')
+    assert read_coders(tmp_path / "clt").reads == "hook_resid_mid"
+    save_file({**a, "r_mag": a["b_enc"]}, tmp_path / "other.safetensors")
+    with pytest.raises(vt.VieteError, match="r_mag, which is not read"):
+        read_coders(tmp_path / "other.safetensors", block=0)
     sae = tmp_path / "lens/layer_1/cfg.json"
     sae.write_text(json.dumps({"architecture": "gated", "hook_name": "blocks.1.hook_resid_post"}))
     with pytest.raises(vt.VieteError, match="gated"):

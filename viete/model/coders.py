@@ -1,11 +1,12 @@
 """Transcoders and sparse autoencoders from files, as features that a model gets.
 
-Read are the ``params.npz`` of GemmaScope (``W_enc`` d × F), the folders of SAELens (``cfg.json``
-and ``sae_weights.safetensors``, ``W_enc`` d × F), and the folders of circuit-tracer:
+Read are the ``params.npz`` of GemmaScope (``W_enc`` d × F) and the ``params.safetensors`` of
+GemmaScope 2 (``w_enc`` d × F), the folders of SAELens (``cfg.json`` and
+``sae_weights.safetensors``, ``W_enc`` d × F), and the folders of circuit-tracer:
 ``layer_0.safetensors`` … for each block (``W_enc`` F × d), or ``W_enc_0.safetensors`` and
 ``W_dec_0.safetensors`` … of a cross-layer transcoder, whose ``W_dec_0`` (F × later blocks × d) has
-a matrix for each later block. A folder may have a folder ``layer_0`` for each block with one such
-file or folder inside.
+a matrix for each later block; a ``config.yaml`` beside them says what features read. A folder may
+have a folder ``layer_0`` for each block with one such file or folder inside.
 """
 
 from __future__ import annotations
@@ -33,6 +34,13 @@ ACROSS = re.compile(r"W_enc_(\d+)\.safetensors$")
 LAYER = re.compile(r"layer_(\d+)(\.safetensors|\.npz)?$")
 BLOCK = re.compile(r"blocks\.(\d+)\.(.+)$")
 ARRAYS = ("W_enc", "b_enc", "W_dec", "b_dec", "threshold", "W_skip")
+ALSO = {
+    "activation_function.threshold": "threshold",
+    "w_enc": "W_enc",
+    "w_dec": "W_dec",
+    "affine_skip_connection": "W_skip",
+}  # circuit-tracer's name, and those of GemmaScope 2
+HOOK = re.compile(r"^feature_(input|output)_hook:\s*[\"']?([\w.]+)", re.MULTILINE)
 READS, WRITES = "ln2.hook_normalized", "hook_mlp_out"  # what a transcoder stands between
 UNREAD = ("normalize_activations", "rescale_acts_by_decoder_norm", "reshape_activations")
 
@@ -154,8 +162,15 @@ def read_coders(
         blocks = {where: coder}
     if len({(c.width, c.k, c.centred, tuple(sorted(c.arrays))) for c in blocks.values()}) > 1:
         raise VieteError(f"the blocks of {path} have features of different kinds or numbers")
-    default = places or (READS, WRITES)
+    default = places or hooks(path) or (READS, WRITES)
     return Coders(dict(sorted(blocks.items())), reads or default[0], writes or default[1], across)
+
+
+def hooks(folder: Path) -> tuple[str, str] | None:
+    """What a ``config.yaml`` of circuit-tracer says that features read and stand for."""
+    config = folder / "config.yaml"
+    found = dict(HOOK.findall(config.read_text("utf-8"))) if config.is_file() else {}
+    return (found.get("input", READS), found.get("output", WRITES)) if found else None
 
 
 def matching(folder: Path, pattern: re.Pattern[str]) -> dict[int, Path]:
@@ -179,7 +194,7 @@ def single(path: Path) -> tuple[Coder, tuple[str, str] | None, int | None]:
     """The features of one block, with the places and the block that its file names."""
     if not path.is_dir():
         arrays = tensors(path)
-        turned = path.suffix == ".safetensors"
+        turned = path.suffix == ".safetensors" and "w_enc" not in arrays
         return Coder(upright(arrays, path, turned), path), None, None
     try:
         config = json.loads((path / "cfg.json").read_text("utf-8"))
@@ -218,9 +233,11 @@ def across_layers(folder: Path, k: int) -> Coder:
 
 def upright(arrays: Mapping[str, np.ndarray], source: Path, turned: bool) -> dict[str, np.ndarray]:
     """The arrays with what is read first; ``turned`` they come with the features first."""
-    if missing := [x for x in ARRAYS[:4] if x not in arrays]:
+    out = {ALSO.get(name, name): a for name, a in arrays.items()}
+    if missing := [x for x in ARRAYS[:4] if x not in out]:
         raise VieteError(f"{source} has no {missing[0]}; features have W_enc, b_enc, W_dec, b_dec")
-    out = {x: arrays[x] for x in ARRAYS if x in arrays}
+    if unread := sorted(out.keys() - {*ARRAYS}):
+        raise VieteError(f"{source} has {unread[0]}, which is not read: {', '.join(ARRAYS)} are")
     if turned:
         out["W_enc"] = out["W_enc"].T
     if "W_skip" in out and turned:

@@ -113,7 +113,12 @@ def read_attribution(source: str | Path) -> FeatureGraph:
         if kind == EMBEDDING:
             ids[x["ctx_idx"]] = number
         feature = number if kind == FEATURE or (kind == TARGET and number < 10**9) else None
-        block = int(parts[0]) + graph.first if kind in (FEATURE, ERROR) else None
+        # circuit-tracer's errors have the block in another place of their identifier
+        block = int(x["layer"]) + graph.first if kind in (FEATURE, ERROR) else None
+        if x["node_id"] in places:
+            raise VieteError(
+                f"{called} has two nodes {x['node_id']}, so that its links cannot be told apart"
+            )
         places[x["node_id"]] = len(graph.nodes)
         graph.nodes.append(FeatureNode(
             kind, block, x["ctx_idx"], feature, x.get("activation") or 0.0,
