@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from viete.ask.putting import Features
     from viete.nouns.model import Model
 
+FILE = re.compile(r"\.(npz|safetensors)\b|=[^=(]*/[^=(]*\([^=()]*\)\s*$")  # of arrays, or a folder
 MEANINGS = ("float", "exact", "interval")
 Output = Annotated[
     Path | None, typer.Option("-o", "--output", help="Write here, not to the screen.")
@@ -115,7 +116,9 @@ class SourceOptions:
         list[str] | None,
         typer.Option("--put", metavar="EQUATION", help="Change an equation: --put 'A^{2,1} = 0'; "
                      "or a Markdown file of such equations; or transcoders and "
-                     "autoencoders, a folder or file of arrays (repeatable)."),
+                     "autoencoders, a folder or file of arrays, where need be with what they "
+                     "stand for and read: --put 'm^i = ./folder(y^i)', --put 'x^3 = sae.npz(x^3)' "
+                     "(repeatable)."),
     ] = None  # fmt: skip
     cuts: Annotated[
         list[str] | None,
@@ -168,10 +171,10 @@ class SourceOptions:
     @staticmethod
     def change(text: str) -> str | Path | Features:
         """One change: transcoders and autoencoders are folders, or files of arrays."""
-        if text.endswith((".npz", ".safetensors")) or Path(text).is_dir():
-            from viete.model.coders import read_coders
+        if FILE.search(text) or Path(text).is_dir():
+            from viete.model.coders import coders_of
 
-            return read_coders(text)
+            return coders_of(text) or text
         return Path(text) if text.endswith(".md") else text
 
     def card(self, weights: Path | None = None) -> CardData:

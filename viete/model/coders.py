@@ -26,7 +26,8 @@ from viete.formats.files import open_tensors
 from viete.graph.card import CardData
 from viete.model.names import Names
 from viete.notation.parser import parse
-from viete.notation.tree import Expr, Idx, Ref, transform
+from viete.notation.printer import show
+from viete.notation.tree import Expr, Idx, Num, Ref, transform
 from viete.rewrite.transcoding import Coding, transcoded
 
 FILES = (".npz", ".safetensors")
@@ -41,6 +42,8 @@ ALSO = {
     "affine_skip_connection": "W_skip",
 }  # circuit-tracer's name, and those of GemmaScope 2
 HOOK = re.compile(r"^feature_(input|output)_hook:\s*[\"']?([\w.]+)", re.MULTILINE)
+PUT = re.compile(r"(?P<writes>[^=]+)=(?P<path>[^=()]+)\((?P<reads>[^=()]*)\)\s*$")
+UNPLACED = -1  # the block of a file that does not say which
 READS, WRITES = "ln2.hook_normalized", "hook_mlp_out"  # what a transcoder stands between
 UNREAD = ("normalize_activations", "rescale_acts_by_decoder_norm", "reshape_activations")
 
@@ -65,7 +68,8 @@ class Coders:
     """Features of some blocks, by the number of the block from 0, for a model's `put`.
 
     ``reads`` and ``writes`` are what features read and what they stand for: names of
-    TransformerLens without their block (``hook_resid_mid``), or of the card (``y^i``).
+    TransformerLens without their block (``hook_resid_mid``), or of the card (``y^i``). Of one block
+    they may have its number, as the card counts (``x^3``).
     """
 
     blocks: Mapping[int, Coder]
@@ -78,19 +82,30 @@ class Coders:
 
         Raises VieteError for a place that the card does not have, and for sizes that do not fit.
         """
-        first = next(iter(self.blocks.values()))
         reads, writes = self.place(card, self.reads), self.place(card, self.writes)
         if not isinstance(writes, Ref):
             raise VieteError(
                 f"features stand for a value that has an equation; {self.writes} has none"
             )
-        kind = "topk" if first.k else "jumprelu" if "threshold" in first.arrays else "relu"
-        letter = writes.symbol.slots[0] if writes.symbol.slots else ""
-        numbers = program(card).range_of(letter) if letter in card.loop_letters else range(0)
-        if beyond := sorted(set(self.blocks) - set(range(len(numbers)))):
+        letters = card.blocks_of(writes.symbol)
+        letter = letters[0] if letters else ""
+        numbers = program(card).range_of(letter) if letters else range(0)
+        blocks = self.blocks
+        at = {s: x for s, x in zip(writes.symbol.slots, writes.index, strict=True)}.get(letter)
+        if isinstance(at, Num):
+            blocks = self.alone(numbers, int(at.value))
+            reads, writes = (over_blocks(e, letter, at) for e in (reads, writes))
+        if UNPLACED in blocks:
+            raise VieteError(
+                f"{self.source} does not say of which block it is: write the block's number, as in "
+                f"x^3 = {self.source}(x^3), or give block=, counted from 0"
+            )
+        if beyond := sorted(set(blocks) - set(range(len(numbers)))):
             raise VieteError(f"{card.title} has {len(numbers)} blocks, and features are for block "
                              f"{beyond[0]}, counted from 0")  # fmt: skip
-        some = tuple(numbers[k] for k in self.blocks) if len(self.blocks) < len(numbers) else ()
+        first = next(iter(blocks.values()))
+        kind = "topk" if first.k else "jumprelu" if "threshold" in first.arrays else "relu"
+        some = tuple(numbers[k] for k in blocks) if len(blocks) < len(numbers) else ()
         new = transcoded(card, Coding(
             first.width, reads, writes, kind, first.k, first.centred, "W_skip" in first.arrays,
             self.across, some))  # fmt: skip
@@ -99,8 +114,24 @@ class Coders:
         for name, (p, blocks, shape) in program(new).parameters.items():
             if p.name in own:
                 k = numbers.index(blocks[0])
-                arrays[name] = self.array(p.symbol.base, p.symbol.sub[0].text, k, shape)
+                coder = blocks.get(k)
+                arrays[name] = self.array(p.symbol.base, p.symbol.sub[0].text, coder, shape)
         return new, arrays
+
+    @property
+    def source(self) -> Path:
+        """The file of the first block."""
+        return next(iter(self.blocks.values())).source
+
+    def alone(self, numbers: range, at: int) -> dict[int, Coder]:
+        """The features of the one block that is named, as the card counts."""
+        if at not in numbers:
+            raise VieteError(f"{self.writes} is of no block: they are {numbers[0]} to {numbers[-1]}")
+        k = numbers.index(at)
+        if (found := self.blocks.get(UNPLACED, self.blocks.get(k))) is None:
+            there = ", ".join(str(numbers[j]) for j in self.blocks if j < len(numbers))
+            raise VieteError(f"{self.source} has features of block {there}, and not of block {at}")
+        return {k: found}
 
     def place(self, card: CardData, name: str) -> Expr:
         """A place of the card, over the letter of its blocks."""
@@ -115,9 +146,10 @@ class Coders:
             return transform(formula, lambda x: Idx(letter) if x == Idx("i") else None)
         return parse(Text(name, "<features>"), card.scope)
 
-    def array(self, base: str, label: str, block: int, shape: tuple[int, ...]) -> np.ndarray:
+    def array(
+        self, base: str, label: str, coder: Coder | None, shape: tuple[int, ...]
+    ) -> np.ndarray:
         """One array of one block; zeros where the block has no features."""
-        coder = self.blocks.get(block)
         name = "threshold" if base == "theta" else f"{base}_{label}"
         if coder is None:
             return np.broadcast_to(np.zeros(()), shape)
@@ -155,15 +187,47 @@ def read_coders(
     else:
         coder, places, own = single(path)
         where = own if block is None else block
-        if where is None:
-            raise VieteError(
-                f"{path} does not say of which block it is: give block=, counted from 0"
-            )
-        blocks = {where: coder}
+        blocks = {UNPLACED if where is None else where: coder}
     if len({(c.width, c.k, c.centred, tuple(sorted(c.arrays))) for c in blocks.values()}) > 1:
         raise VieteError(f"the blocks of {path} have features of different kinds or numbers")
     default = places or hooks(path) or (READS, WRITES)
     return Coders(dict(sorted(blocks.items())), reads or default[0], writes or default[1], across)
+
+
+def coders_of(text: str) -> Coders | None:
+    """What ``m^i = ./transcoders(y^i)`` puts in; None of a text that names no file or folder.
+
+    A path has a ``/`` or is that of a file of arrays. ``x^3 = sae.npz(x^3)`` is for one block.
+    """
+    if text.endswith(FILES) or Path(text).is_dir():
+        return read_coders(text)
+    found = PUT.match(text)
+    path = "" if found is None else found["path"].strip()
+    if found is None or not (path.endswith(FILES) or path.startswith((".", "/", "~"))
+                             or ("/" in path and Path(path).exists())):  # fmt: skip
+        return None
+    where = Path(path).expanduser()
+    if not where.exists():
+        raise VieteError(f"there is no file or folder {path}")
+    return read_coders(where, found["reads"].strip() or None, found["writes"].strip())
+
+
+def over_blocks(e: Expr, letter: str, at: Num) -> Expr:
+    """A formula about one block as that about the block ``letter``.
+
+    Raises VieteError where it is about another one too.
+    """
+
+    def go(x: Expr) -> Expr | None:
+        if not isinstance(x, Ref) or letter not in x.symbol.slots:
+            return None
+        index = tuple(Idx(letter) if s == letter and i == at else i
+                      for s, i in zip(x.symbol.slots, x.index, strict=True))  # fmt: skip
+        if any(s == letter and i != Idx(letter) for s, i in zip(x.symbol.slots, index, strict=True)):
+            raise VieteError(f"features of block {at.value} read {show(x)}, which is of another one")
+        return Ref(x.symbol, index)
+
+    return transform(e, go)
 
 
 def hooks(folder: Path) -> tuple[str, str] | None:
@@ -264,4 +328,4 @@ def widened(a: np.ndarray) -> np.ndarray:
     return a if a.dtype in (np.float32, np.float64) else a.astype(np.float32)
 
 
-__all__ = ["Coder", "Coders", "read_coders"]
+__all__ = ["Coder", "Coders", "coders_of", "read_coders"]
