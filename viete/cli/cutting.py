@@ -20,7 +20,8 @@ def given_values(
 ) -> Given:  # fmt: skip
     """The inputs of a card or model by name for token ids: ``others``, and the values that are cut.
 
-    Those are of the model as it is without ``--cut`` and ``--put``, on the same ids.
+    Those are of the model as it is without ``--cut`` and ``--put``, but with its features, on the
+    same ids.
     """
     own = dict(others) if model is None else model.with_inputs(others)
     if not source.cuts:
@@ -30,7 +31,7 @@ def given_values(
     from viete.meanings.run import run
     from viete.rewrite.cut import cut
 
-    before, whole = replace(source, cuts=None, changes=None).opened(
+    before, whole = replace(source, cuts=None, changes=[*source.features]).opened(
         weights, number.dtype, number.device
     )
     arrays = weights.arrays(before, whole, number.meaning != "float", number.dtype, number.device)

@@ -11,11 +11,11 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
-from functools import wraps
+from functools import cached_property, wraps
 from inspect import Parameter, Signature
 from os.path import realpath
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
@@ -27,8 +27,10 @@ from viete.graph.card import CardData
 if TYPE_CHECKING:
     from viete.ask.putting import Features
     from viete.nouns.model import Model
+    from viete.nouns.verbs import Verbs
 
-FILE = re.compile(r"\.(npz|safetensors)\b|=[^=(]*/[^=(]*\([^=()]*\)\s*$")  # of arrays, or a folder
+FILE = re.compile(r"\.(npz|safetensors)\b|=[^=(]*/")  # of arrays, or a folder
+Changing = TypeVar("Changing", bound="Verbs")
 MEANINGS = ("float", "exact", "interval")
 Output = Annotated[
     Path | None, typer.Option("-o", "--output", help="Write here, not to the screen.")
@@ -163,27 +165,35 @@ class SourceOptions:
             return False
         return "/" in self.name and is_id(self.name) and path.suffix not in (".md", ".tex", ".json")
 
+    @cached_property
+    def features(self) -> dict[str, Features]:
+        """The transcoders and autoencoders that ``--put`` names: folders, or files of arrays."""
+        if not any(FILE.search(text) or Path(text).is_dir() for text in self.changes or ()):
+            return {}
+        from viete.model.coders import coders_of
+
+        found = {text: coders_of(text) for text in self.changes or ()}
+        return {text: x for text, x in found.items() if x is not None}
+
     @property
-    def equations(self) -> list[str | Path | Features]:
-        """What ``--put`` names: equations, files of them, and features of files."""
-        return [self.change(x) for x in self.changes or ()]
+    def equations(self) -> list[str | Path]:
+        """The equations that ``--put`` names, and the files of them."""
+        some = (text for text in self.changes or () if text not in self.features)
+        return [Path(text) if text.endswith(".md") else text for text in some]
 
-    @staticmethod
-    def change(text: str) -> str | Path | Features:
-        """One change: transcoders and autoencoders are folders, or files of arrays."""
-        if FILE.search(text) or Path(text).is_dir():
-            from viete.model.coders import coders_of
-
-            return coders_of(text) or text
-        return Path(text) if text.endswith(".md") else text
+    def changed(self, of: Changing) -> Changing:
+        """A card or a model with its features, without what is cut, with the equations put in."""
+        of = of.put(*self.features.values()) if self.features else of
+        of = of.cut(*self.cuts) if self.cuts else of
+        return of.put(*self.equations) if self.equations else of
 
     def card(self, weights: Path | None = None) -> CardData:
-        """The card with what is cut and then put there; see `unchanged`."""
+        """The card with its features, without what is cut, and changed; see `unchanged`."""
         found = self.unchanged(weights)
         if self.changes or self.cuts:
             from viete.nouns.card import Card
 
-            found = Card.of(found).cut(*self.cuts or ()).put(*self.equations)
+            found = self.changed(Card.of(found))
         return found
 
     def unchanged(self, weights: Path | None = None) -> CardData:
@@ -226,8 +236,7 @@ class SourceOptions:
         found = load(self.name, self.instead, self.accept or (), framework, dtype, device,
                      self.revision, self.config)  # fmt: skip
         found = found.bind(**values) if (values := self.values) else found
-        found = found.cut(*self.cuts) if self.cuts else found
-        return found.put(*self.equations) if self.changes else found
+        return self.changed(found)
 
     def opened(
         self, weights: WeightOptions, dtype: str | None = None, device: str | None = None

@@ -1,0 +1,166 @@
+"""Coders: the features of transcoders and autoencoders as arrays, and their place in a card."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from viete.errors import Text, VieteError
+from viete.evaluate.schedule import program
+from viete.graph.card import CardData
+from viete.model.names import Names
+from viete.notation.parser import parse
+from viete.notation.printer import show
+from viete.notation.tree import Expr, Idx, Num, Ref, transform
+from viete.rewrite.transcoding import Coding, transcoded
+
+UNPLACED = -1  # the block of a file that does not say which
+READS, WRITES = "ln2.hook_normalized", "hook_mlp_out"  # what a transcoder stands between
+
+
+@dataclass(frozen=True)
+class Coder:
+    """The arrays of one block's features: W_enc (d, F), W_dec (F, d) or (F, later blocks, d)."""
+
+    arrays: Mapping[str, np.ndarray]
+    source: Path
+    k: int = 0
+    centred: bool = False
+
+    @property
+    def width(self) -> int:
+        """How many features."""
+        return int(self.arrays["b_enc"].shape[0])
+
+
+@dataclass(frozen=True)
+class Coders:
+    """Features of some blocks, by the number of the block from 0, for a model's `put`.
+
+    ``reads`` and ``writes`` are what features read and what they stand for: names of
+    TransformerLens without their block (``hook_resid_mid``), or of the card (``y^i``). Of one block
+    they may have its number, as the card counts (``x^3``).
+    """
+
+    blocks: Mapping[int, Coder]
+    reads: str = READS
+    writes: str = WRITES
+    across: bool = False
+
+    def put(self, card: CardData) -> tuple[CardData, dict[str, np.ndarray]]:
+        """The card with the features, and their weights by its names.
+
+        Raises VieteError for a place that the card does not have, and for sizes that do not fit.
+        """
+        reads, writes = self.place(card, self.reads), self.place(card, self.writes)
+        if not isinstance(writes, Ref):
+            raise VieteError(
+                f"features stand for a value that has an equation; {self.writes} has none"
+            )
+        letters = card.blocks_of(writes.symbol)
+        letter = letters[0] if letters else ""
+        numbers = program(card).range_of(letter) if letters else range(0)
+        blocks = self.blocks
+        at = dict(zip(writes.symbol.slots, writes.index, strict=True)).get(letter)
+        if isinstance(at, Num):
+            blocks = self.alone(numbers, int(at.value))
+            reads = over_blocks(reads, letter, at)
+            writes = Ref(writes.symbol, writes.symbol.member.index)
+        if UNPLACED in blocks:
+            raise VieteError(
+                f"{self.source} does not say of which block it is: write the block's number, as in "
+                f"x^3 = {self.source}(x^3), or give block=, counted from 0"
+            )
+        if beyond := sorted(set(blocks) - set(range(len(numbers)))):
+            raise VieteError(f"{card.title} has {len(numbers)} blocks, and features are for block "
+                             f"{beyond[0]}, counted from 0")  # fmt: skip
+        first = next(iter(blocks.values()))
+        kind = "topk" if first.k else "jumprelu" if "threshold" in first.arrays else "relu"
+        some = tuple(numbers[k] for k in blocks) if len(blocks) < len(numbers) else ()
+        new = transcoded(card, Coding(
+            first.width, reads, writes, kind, first.k, first.centred, "W_skip" in first.arrays,
+            self.across, some))  # fmt: skip
+        own = {p.name for p in new.parameters} - {p.name for p in card.parameters}
+        arrays: dict[str, np.ndarray] = {}
+        for name, (p, places, shape) in program(new).parameters.items():
+            if p.name in own:
+                k = numbers.index(places[0])
+                coder = blocks.get(k)
+                arrays[name] = self.array(p.symbol.base, p.symbol.sub[0].text, coder, shape)
+        return new, arrays
+
+    @property
+    def source(self) -> Path:
+        """The file of the first block."""
+        return next(iter(self.blocks.values())).source
+
+    def alone(self, numbers: range, at: int) -> dict[int, Coder]:
+        """The features of the one block that is named, as the card counts."""
+        if at not in numbers:
+            raise VieteError(
+                f"{self.writes} is of no block: they are {numbers[0]} to {numbers[-1]}"
+            )
+        k = numbers.index(at)
+        if (found := self.blocks.get(UNPLACED, self.blocks.get(k))) is None:
+            there = ", ".join(str(numbers[j]) for j in self.blocks if j < len(numbers))
+            raise VieteError(f"{self.source} has features of block {there}, and not of block {at}")
+        return {k: found}
+
+    def place(self, card: CardData, name: str) -> Expr:
+        """A place of the card, over the letter of its blocks."""
+        names = Names(card)
+        whole = f"blocks.{{l}}.{name}"
+        if whole in names.entries:
+            found = names.get(whole)
+            formula: Expr = (
+                found.ref if found.ref is not None and found.place is None else found.formula
+            )
+            letter = names.loop.index if names.loop else "i"
+            return transform(formula, lambda x: Idx(letter) if x == Idx("i") else None)
+        return parse(Text(name, "<features>"), card.scope)
+
+    def array(
+        self, base: str, label: str, coder: Coder | None, shape: tuple[int, ...]
+    ) -> np.ndarray:
+        """One array of one block; zeros where the block has no features."""
+        name = "threshold" if base == "theta" else f"{base}_{label}"
+        if coder is None:
+            return np.broadcast_to(np.zeros(()), shape)
+        array = coder.arrays[name]
+        if self.across and name == "W_dec":  # (F, later, d) as (blocks, F, d)
+            out = np.zeros(shape, array.dtype)
+            out[shape[0] - array.shape[1] :] = np.moveaxis(array, 1, 0)
+            return out
+        if array.shape != shape:
+            raise VieteError(
+                f"{name} of {coder.source} is {array.shape}, and the model needs {shape}"
+            )
+        return array
+
+
+def over_blocks(e: Expr, letter: str, at: Num) -> Expr:
+    """A formula about one block as that about the block ``letter``.
+
+    Raises VieteError where it is about another one too.
+    """
+
+    def go(x: Expr) -> Expr | None:
+        if not isinstance(x, Ref) or letter not in x.symbol.slots:
+            return None
+        index = tuple(Idx(letter) if s == letter and i == at else i
+                      for s, i in zip(x.symbol.slots, x.index, strict=True))  # fmt: skip
+        if any(
+            s == letter and i != Idx(letter) for s, i in zip(x.symbol.slots, index, strict=True)
+        ):
+            raise VieteError(
+                f"features of block {at.value} read {show(x)}, which is of another one"
+            )
+        return Ref(x.symbol, index)
+
+    return transform(e, go)
+
+
+__all__ = ["READS", "UNPLACED", "WRITES", "Coder", "Coders"]
