@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from tests.laws.strategies import tiny
 from viete.ask.feature_graph import EMBEDDING, TARGET
 from viete.ask.feature_search import feature_graph
 from viete.evaluate.run import Run
-from viete.model.coders import Coder, Coders, read_coders
+from viete.model.coders import Coder, Coders, coders_of, read_coders
 from viete.report.attribution_json import attribution_json, read_attribution
 
 torch = pytest.importorskip("torch")
@@ -273,3 +274,36 @@ def test_the_command_draws_and_writes_features(tmp_path: Path) -> None:
     assert len(found.edges) == 12
     viete(*base, *options, "-o", tmp_path / "graph.svg")
     assert (tmp_path / "graph.svg").read_text().count('class="arrow"') <= 12
+    given = [*base[:2], "--put", f"m^i = {tmp_path / 'coders'}(v^i)", *base[4:]]
+    options = ["--into", "feature", "--graph", "--top", "1000", "--json"]
+    whole = read_attribution(viete(*given, *options).out)
+    assert read_attribution(viete(*base, *options).out).edges == whole.edges
+    at = next(x for x in whole.nodes if x.kind == "feature" and x.block == 2)
+    set_to_0 = f"feature^2_{{{at.position},{at.feature}}} = 0"
+    changed = read_attribution(viete(*given, *options, "--cut", "error^i", "--put", set_to_0).out)
+    assert {e[2] for e in whole.edges} != {e[2] for e in changed.edges}
+    places = {(x.block, x.position, x.feature) for x in changed.nodes if x.kind == "feature"}
+    assert (2, at.position, at.feature) not in places
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x^9 = FILE(x^9)", "x^9 is of no block: they are 1 to 3"),
+        ("x^2 = FILE(x^1)", "features of block 2 read x^1, which is of another one"),
+        ("FILE", "does not say of which block it is"),
+        ("x^2 = FILE.npz(x^2)", "there is no file or folder"),
+    ],
+)
+def test_where_features_stand(text: str, message: str, tmp_path: Path) -> None:
+    """What is put as an equation says of which block a file is, and what is wrong with that."""
+    arrays = random_coders(np.random.default_rng(1), "jumprelu").blocks[0].arrays
+    np.savez(tmp_path / "sae.npz", **arrays)
+    card = vt.read("gpt2").bind(**SIZES)
+    one = coders_of(f"x^2 = {tmp_path / 'sae.npz'}(x^2)")
+    assert one is not None and "where(i = 2, decoded^i" in card.put(one).write("text").replace(
+        "ⁱ", "^i"
+    )
+    assert coders_of("A^{2,1} = Q^{2,1} K^T / sqrt(d)") is None
+    with pytest.raises(vt.VieteError, match=re.escape(message)):
+        card.put(coders_of(text.replace("FILE", str(tmp_path / "sae.npz"))))

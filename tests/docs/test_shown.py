@@ -20,6 +20,7 @@ PAGES = (
     "exact.md", "expanding.md", "export.md", "graphs.md", "interventions.md", "plan.md",
     "transformerlens.md",
 )  # fmt: skip
+AFTER_PYTHON = ("graphs.md",)  # whose commands read what its Python wrote
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 
 
@@ -34,7 +35,7 @@ def shown() -> list[tuple[str, list[str], list[str]]]:
     Those before it show nothing, and write what it reads.
     """
     out = []
-    for page in PAGES:
+    for page in (p for p in PAGES if p not in AFTER_PYTHON):
         for _, text in fences(page):
             commands: list[str] = []
             for part in re.split(r"^\$ ", text, flags=re.M)[1:]:
@@ -53,6 +54,14 @@ def in_order(lines: list[str], printed: list[str]) -> str | None:
     return next((x for x in lines if x.strip() != "…" and x.rstrip() not in rest), None)
 
 
+def execute(command: str) -> None:
+    """Run a command of a page."""
+    try:
+        viete()(shlex.split(command)[1:], standalone_mode=False)
+    except VieteError as error:  # as the command line prints it
+        print(f"viete: {error}")
+
+
 @pytest.mark.parametrize(("page", "commands", "lines"), shown(), ids=lambda x: str(x)[:40])
 def test_a_command_prints_what_is_shown(
     page: str, commands: list[str], lines: list[str], capsys: pytest.CaptureFixture,
@@ -62,10 +71,7 @@ def test_a_command_prints_what_is_shown(
     Path("docs").symlink_to(DOCS)
     for command in commands:
         capsys.readouterr()
-        try:
-            viete()(shlex.split(command)[1:], standalone_mode=False)
-        except VieteError as error:  # as the command line prints it
-            print(f"viete: {error}")
+        execute(command)
     lines = [x for x in lines if x.strip()]
     missing = in_order(lines, capsys.readouterr().out.splitlines())
     assert missing is None, missing
@@ -73,13 +79,19 @@ def test_a_command_prints_what_is_shown(
 
 @pytest.mark.parametrize("page", PAGES)
 def test_a_python_block_prints_the_text_after_it(
-    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("docs").symlink_to(DOCS)
     blocks = fences(page)
     names: dict[str, object] = {}  # a page's blocks go on where the one before stopped
-    for (kind, code), (following, text) in pairwise(blocks):
+    for (kind, code), (following, text) in pairwise([*blocks, ("", "")]):
+        if kind == "console" and page in AFTER_PYTHON:
+            command, *lines = code.removeprefix("$ ").rstrip().splitlines()
+            capsys.readouterr()
+            execute(command)
+            missing = in_order(lines, capsys.readouterr().out.splitlines())
+            assert missing is None, missing
         if kind == "python" and following == "text":
             printed = io.StringIO()
             with contextlib.redirect_stdout(printed):

@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 from viete.ask.arrows import Arrows, Vertex
 from viete.notation.words import quoted
 
-EMBEDDING, TARGET = "embedding", "target"
+FEATURE, ERROR, EMBEDDING, TARGET = "feature", "error", "embedding", "target"
 
 
 @dataclass
 class FeatureNode:
     """A feature, an error, an embedding or a target at a position.
 
+    Blocks and positions are counted through: those of an encoder come before those of its decoder.
     ``value`` is how active it is, or the number that a target is, and ``influence`` its share in
     the targets, through all paths. Of a target that is a score ``feature`` is its token, and
     ``probability`` that of the token.
@@ -39,7 +40,8 @@ class FeatureGraph:
     """Nodes, and edges by the numbers of their nodes: source, target, weight.
 
     ``ids`` are the tokens of the text and ``tokens`` what they are called; ``blocks`` is how many
-    blocks there are, and ``first`` the number of the first one.
+    blocks there are, and ``first`` the number of the first one. ``rows`` names the blocks where
+    their numbers do not.
     """
 
     nodes: list[FeatureNode] = field(default_factory=list)
@@ -48,13 +50,14 @@ class FeatureGraph:
     ids: Sequence[int] = ()
     blocks: int = 0
     first: int = 1
+    rows: dict[int, str] = field(default_factory=dict)
 
     def arrows(self) -> Arrows:
         """The graph as arrows, to be drawn."""
         known = [Vertex(x.name, self.row(x), x.position, self.called(x), self.short(x))
                  for x in self.nodes]  # fmt: skip
         blocks = range(self.first, self.first + self.blocks)
-        rows = {self.first - 1: "tokens", **{k: f"block {k}" for k in blocks}}
+        rows = {self.first - 1: "tokens", **{k: f"block {k}" for k in blocks}, **self.rows}
         out = Arrows(next((x.name for x in self.nodes if x.kind == TARGET), ""), rows=rows)
         for s, t, w in self.edges:
             share = abs(w) / (sum(abs(v) for _, u, v in self.edges if u == t) or 1.0)
@@ -78,4 +81,4 @@ class FeatureGraph:
         return str(x.feature) if x.feature is not None else x.kind * (x.block is not None)
 
 
-__all__ = ["EMBEDDING", "TARGET", "FeatureGraph", "FeatureNode"]
+__all__ = ["EMBEDDING", "ERROR", "FEATURE", "TARGET", "FeatureGraph", "FeatureNode"]

@@ -13,14 +13,12 @@ from itertools import count
 
 import numpy as np
 
-from viete.ask.feature_graph import EMBEDDING, TARGET, FeatureGraph, FeatureNode
+from viete.ask.feature_graph import FEATURE, TARGET, FeatureGraph, FeatureNode
 from viete.ask.feature_tracing import FeatureTracer, Sources
 from viete.errors import VieteError
-from viete.evaluate.labels import tokens_along
 from viete.evaluate.run import Run
 from viete.notation.printer import show
-from viete.notation.tree import Num, Pick
-from viete.rewrite.transcoding import FEATURE
+from viete.notation.tree import Expr, Num, Pick
 
 BATCH = 16  # targets of one backward pass
 
@@ -64,7 +62,8 @@ class FeatureSearch:
             spread(target, self.tracer.edges(slopes, top)[0])
         done: set[int] = set()
         while len(done) < most:
-            waiting = [x for x in nodes.values() if x.kind == FEATURE and id(x) not in done]
+            waiting = [x for x in nodes.values() if x.kind == FEATURE and id(x) not in done
+                       and not self.tracer.is_given(x)]  # fmt: skip
             waiting.sort(key=lambda x: -x.influence)
             if not (some := waiting[: min(BATCH, most - len(done))]):
                 break
@@ -80,8 +79,7 @@ class FeatureSearch:
         if value.ndim:
             raise VieteError(f"a graph is of a number, and {text} has the shape {value.shape}")
         name = self.tracer.run.in_words(formula, "unicode")
-        last = len(self.tracer.value(self.tracer.start)) - 1
-        node = FeatureNode(TARGET, None, last, None, float(value), share, 0.0, name)
+        node = FeatureNode(TARGET, None, self.place(formula), None, float(value), share, 0.0, name)
         if (
             isinstance(formula, Pick)
             and len(formula.items) == 2
@@ -93,12 +91,18 @@ class FeatureSearch:
             node.probability = float(exps[node.feature] / exps.sum())
         return node
 
-    def text(self) -> tuple[list[int], list[str]]:
-        """The tokens of the text, and what they are called."""
-        ids = tokens_along(self.tracer.run, next(iter(self.tracer.card.lengths)))
-        numbers = [] if ids is None else [int(x) for x in ids[0]]
-        words = self.tracer.run.scope.words()
-        return numbers, [words.name(x) or str(x) for x in numbers]
+    def place(self, formula: Expr) -> int:
+        """The position of a number that is asked for: that of its row, or else the last."""
+        texts = self.tracer.texts
+        last = texts[-1].offset + len(texts[-1].ids) - 1 if texts else 0
+        if not isinstance(formula, Pick):
+            return last
+        rows, (row, *_) = self.tracer.value(show(formula.value)), formula.items
+        end = formula.from_end(0)
+        at = (
+            len(rows) - end if end is not None else int(row.value) if isinstance(row, Num) else None
+        )
+        return last if at is None else last + 1 - len(rows) + at
 
     def trimmed(
         self, targets: Sequence[FeatureNode],
@@ -127,24 +131,20 @@ class FeatureSearch:
             _, _, source, node, w = heappop(waiting)
             chosen.append((source, node, w))
             reach(source)
-        ids, tokens = self.text()
+        texts, sites = self.tracer.texts, self.tracer.sites
         out = FeatureGraph(
-            tokens=tokens, ids=ids, blocks=len(self.tracer.numbers), first=self.tracer.numbers[0]
-        )
+            tokens=[x for t in texts for x in t.words], ids=[x for t in texts for x in t.ids],
+            blocks=sum(len(s.numbers) for s in sites), first=sites[0].before,
+        )  # fmt: skip
+        if len(sites) > 1:
+            out.rows = {s.layer(i): s.feature(i) for s in sites for i in s.numbers}
         place: dict[int, int] = {}
         for node in (*targets, *(x for s, t, _ in chosen for x in (s, t))):
             if id(node) not in place:
                 place[id(node)] = len(out.nodes)
-                out.nodes.append(replace(node, name=node.name or self.name(node)))
+                out.nodes.append(replace(node, name=node.name or self.tracer.name(node)))
         out.edges = [(place[id(s)], place[id(t)], w) for s, t, w in chosen]
         return out
-
-    def name(self, node: FeatureNode) -> str:
-        """What a node is called in the run."""
-        if node.kind == EMBEDDING:
-            return f"{self.tracer.start}_{{{node.position}}}"
-        inside = f"{node.position}" if node.feature is None else f"{node.position},{node.feature}"
-        return f"{node.kind}^{node.block}_{{{inside}}}"
 
 
 __all__ = ["feature_graph"]

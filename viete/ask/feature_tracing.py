@@ -15,8 +15,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from viete.analysis.linearity import CONSTANT, linearity
-from viete.ask.feature_graph import EMBEDDING, FeatureNode
+from viete.analysis.features import features_of
+from viete.analysis.linearity import ATOM, CONSTANT, linearity
+from viete.analysis.shapes import shapes_of
+from viete.ask.feature_graph import EMBEDDING, ERROR, FEATURE, FeatureNode
+from viete.ask.feature_sites import Site, Start, offset_of, starts_of, texts_of
 from viete.ask.holding import with_held
 from viete.ask.term_table import floats
 from viete.ask.terms import Expander
@@ -42,10 +45,10 @@ from viete.notation.tree import (
     num,
     refs,
     transform,
+    walk,
 )
 from viete.rewrite.adjoint.grad import grad
 from viete.rewrite.opening import underived, without_calls
-from viete.rewrite.transcoding import ERROR, FEATURE, PRE
 
 SEED = "seed"
 Sources = tuple[list[tuple[FeatureNode, float]], float]  # with their weights; the sum of sizes
@@ -58,16 +61,24 @@ class FeatureTracer:
         if run.batch not in (None, 1):
             raise VieteError("a graph of features is of one text, and this run has several")
         self.run, self.card = run, run.program.model
-        made = {e.left.symbol.base: e for e in self.card.equations}
-        if not {PRE, FEATURE, ERROR} <= made.keys():
+        found = features_of(self.card)
+        if not found:
             raise VieteError(
                 f"{self.card.title} has no features: put in transcoders or an autoencoder first"
             )
-        self.pre, self.feature, self.error = made[PRE], made[FEATURE], made[ERROR]
-        assert self.pre.loop is not None
-        self.letter = self.pre.loop.index
-        self.numbers = run.program.range_of(self.letter)
+        self.texts = texts_of(run)
+        self.starts = starts_of(run, self.texts)
+        self.sites: list[Site] = []
+        before = run.program.range_of(found[0].loop.index)[0]
+        for f in found:
+            numbers = run.program.range_of(f.loop.index)
+            offset = offset_of(self.card, f.pre.name, self.texts)
+            self.sites.append(Site(f, numbers, before, offset, self.value))
+            before += len(numbers)
+        if not self.starts:
+            raise VieteError(f"no stream of {self.card.title} comes into its blocks")
         self.held = with_held(run, self.held_names())
+        self.check_named()
 
     def held_names(self) -> list[str]:
         """What is taken as given: patterns, scales, features and errors."""
@@ -75,67 +86,75 @@ class FeatureTracer:
         patterns = [show(e.left) for e in self.card.equations if lines.is_pattern(e.left)]
         scales = [show(d.left) for d in self.card.derived
                   if d.left.symbol.base == "scale" and self.is_computed(d.right)]  # fmt: skip
-        return [*patterns, *scales, show(self.feature.left), show(self.error.left)]
+        coded = [x for s in self.sites for x in (s.found.feature, s.found.error)]
+        return [*patterns, *scales, *(show(x.member) for x in coded if x.kind == "value")]
+
+    def check_named(self) -> None:
+        """Raise VieteError for a norm or a pattern that features read through and has no name."""
+        card = self.held.program.model
+        tight, loose = linearity(card, frozenset()), linearity(card)
+        waiting, seen = [s.found.pre.name for s in self.sites], set[str]()
+        while waiting:
+            name = waiting.pop()
+            seen.add(name)
+            for e in (e for e in card.equations if e.name == name and e.loop is not None):
+                kinds = {p.kind for p in tight.parts(e.right)} - {ATOM, CONSTANT}
+                if kinds and not {p.kind for p in loose.parts(e.right)} - {ATOM, CONSTANT}:
+                    raise VieteError(
+                        f"{show(e.left)} of {card.title} has a pattern or the scale of a norm in "
+                        "it, which a graph takes as given: give it a name, the pattern by an "
+                        "equation, the scale under Derived, such as - $scale_A^i = …$"
+                    )
+                waiting += [x for x in e.reads if x not in seen]
 
     def is_computed(self, e: Expr) -> bool:
         """Whether a formula is made of values; a scale is 1 where there is no norm."""
         return any(x.symbol.kind == "value" for x in refs(underived(self.card, e)))
 
-    # -- values ------------------------------------------------------------------------------------
-
     def value(self, name: str) -> np.ndarray:
         """A value of the run, or a weight."""
         return floats(self.run[name])
 
-    @cached_property
-    def start(self) -> str:
-        """The stream before the first block."""
-        made = {e.left.symbol for e in self.card.equations if e.loop == self.pre.loop}
-        for e in self.card.equations:
-            if (
-                e.loop is None
-                and e.left.symbol in made
-                and e.left.index == (num(self.numbers[0] - 1),)
-            ):
-                return show(e.left)
-        raise VieteError(f"no stream of {self.card.title} comes into its blocks")
+    def site_of(self, layer: int) -> tuple[Site, int]:
+        """The features of a block by its number among all, and its own number."""
+        site = next(s for s in reversed(self.sites) if s.before <= layer)
+        return site, layer - site.before + site.numbers[0]
+
+    def name(self, node: FeatureNode) -> str:
+        """What a node is called in the run."""
+        if node.block is None:
+            start = next(s for s in reversed(self.starts_in_order) if s.offset <= node.position)
+            return f"{start.name}_{{{node.position - start.offset}}}"
+        site, i = self.site_of(node.block)
+        row = node.position - site.offset
+        if node.feature is None:
+            return f"{site.error(i)}_{{{row}}}"
+        return f"{site.feature(i)}_{{{row},{node.feature}}}"
 
     @cached_property
-    def active(self) -> dict[int, tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """By block the positions, the features and the values of what is active."""
-        out = {}
-        for i in self.numbers:
-            f = self.value(f"{FEATURE}^{i}")
-            where, which = np.nonzero(f)
-            out[i] = where, which, f[where, which]
-        return out
+    def starts_in_order(self) -> list[Start]:
+        """The streams' beginnings by their positions."""
+        return sorted(self.starts, key=lambda s: s.offset)
 
-    @cached_property
-    def decoders(self) -> dict[int, dict[int, np.ndarray]]:
-        """By block what each active feature writes to each block that it writes to."""
-        symbol = next(p.symbol for p in self.card.parameters if p.name.startswith("W_dec"))
-        out: dict[int, dict[int, np.ndarray]] = {}
-        for i in self.numbers:
-            _, feature, value = self.active[i]
-            later = [k for k in self.numbers if k >= i] if len(symbol.slots) > 1 else [i]
-            names = {
-                k: show(Ref(symbol, tuple(map(num, (i, k)[: len(symbol.slots)])))) for k in later
-            }
-            out[i] = {k: value[:, None] * self.value(name)[feature] for k, name in names.items()}
-        return out
+    def is_given(self, node: FeatureNode) -> bool:
+        """Whether a feature was set to a value, so that nothing made it."""
+        assert node.block is not None and node.feature is not None
+        site, i = self.site_of(node.block)
+        return site.is_given(i, node.position - site.offset, node.feature)
 
     # -- backwards ---------------------------------------------------------------------------------
 
     def derivatives(self, run: Run, of: Expr, store: dict[object, Value]) -> dict[str, np.ndarray]:
-        """The derivatives of a number by the errors and the first stream, (batch, n, d) each."""
+        """The derivatives of a number by errors and first streams by name, (batch, n, d) each."""
         card = run.program.model
-        by = [*(p.name for p in card.parameters), self.error.name]
+        by = [*(p.name for p in card.parameters), *(s.found.error.key for s in self.sites)]
         ready = program(grad(card, underived(card, of), by))
-        names = set(whole_names(card)) - {self.seed.key}
+        names = set(whole_names(card)) - {self.seed(s).key for s in self.sites}
         origins = {name: Origin(run, name, {}) for name in names}
         back = run.extended(ready.at(run.sizes), run.sizes, store, origins)  # type: ignore[arg-type]
         out = {}
-        for name in (self.start, *(f"{ERROR}^{i}" for i in self.numbers)):
+        errors = [s.error(i) for s in self.sites for i in s.numbers]
+        for name in (*(s.name for s in self.starts), *errors):
             found = parse(Text(f"∂{name}"), ready.scope)
             assert isinstance(found, Ref)
             member = found.key, ready.places(found, {})
@@ -166,102 +185,111 @@ class FeatureTracer:
 
     def of_features(self, targets: Sequence[FeatureNode]) -> dict[str, np.ndarray]:
         """The derivatives of what stands before the gates of some features."""
-        kind = np.asarray(self.run[self.start]).dtype
+        kind = np.asarray(self.run[self.starts[0].name]).dtype
         kind = kind if kind.kind == "f" else np.dtype(float)
-        seeds = {i: np.zeros((len(targets), *self.source_shape), kind) for i in self.numbers}
+        seeds = {(s.before, i): np.zeros((len(targets), *s.shape), kind)
+                 for s in self.sites for i in s.numbers}  # fmt: skip
         for b, t in enumerate(targets):
             assert t.block is not None
-            seeds[t.block][b, t.position] = self.value(f"W_enc^{t.block}")[:, t.feature]
+            site, i = self.site_of(t.block)
+            seeds[site.before, i][b, t.position - site.offset] = site.encoder(i)[:, t.feature]
         store: dict[object, Value] = {
-            (self.seed.key, (i,)): Value(a, ("batch", ROW, COL)) for i, a in seeds.items()
-        }
+            (self.seed(s).key, (i,)): Value(seeds[s.before, i], ("batch", ROW, COL))
+            for s in self.sites for i in s.numbers
+        }  # fmt: skip
         return self.derivatives(self.seeded, self.goal, store)
 
-    @cached_property
-    def source(self) -> Expr:
-        """What features read, over the letter of their block."""
-        held = self.held.program.model.equations  # where norms divide by what is given
-        right = next(e.right for e in held if e.name == self.pre.name)
-        assert isinstance(right, Apply) and isinstance(right.args[0], Apply)
-        return right.args[0].args[0]
+    def source(self, site: Site) -> Expr:
+        """What features read, over the letter of their block, with the scales given."""
+        card = self.held.program.model
+        right = next(e.right for e in card.equations if e.name == site.found.pre.name)
+        return next(
+            x.args[0] for x in walk(right)
+            if isinstance(x, Apply) and x.op == "prod" and isinstance(x.args[1], Ref)
+            and x.args[1].symbol == site.found.encoder
+        )  # fmt: skip
 
-    @cached_property
-    def source_shape(self) -> tuple[int, int]:
-        n, _ = self.value(f"{FEATURE}^{self.numbers[0]}").shape
-        return n, self.value(f"W_enc^{self.numbers[0]}").shape[0]
-
-    @cached_property
-    def seed(self) -> Symbol:
-        return Symbol("input", SEED, (), (Slot(self.letter, True),))
+    def seed(self, site: Site) -> Symbol:
+        """What the rows are multiplied with that some features read."""
+        return Symbol("input", f"{SEED}{site.before}", (), (Slot(site.found.loop.index, True),))
 
     @cached_property
     def goal(self) -> Expr:
         """The sum of what is read, each entry by its seed."""
         card = self.held.program.model
-        row = Idx(fresh(card.names | card.loop_letters | set(card.ranges), "jpqs"))
-        terms = []
-        for i in self.numbers:
-            read = card.substitute(self.source, letters={self.letter: num(i)})
-            seed = Ref(self.seed, (num(i),))
-            terms.append(Apply("inner", (Pick(seed, (row,)), Pick(read, (row,)))))
-        last = Apply("sub", (Ref(card.symbols[next(iter(card.lengths))]), num(1)))
-        return Bind("sum", row.name, num(0), last, total_of(terms))
+        total = []
+        for site in self.sites:
+            row = Idx(fresh(card.names | card.loop_letters | set(card.ranges), "jpqs"))
+            terms = []
+            for i in site.numbers:
+                letters: dict[str, Expr] = {site.found.loop.index: num(i)}
+                read = card.substitute(self.source(site), letters=letters)
+                seed = Ref(self.seed(site), (num(i),))
+                terms.append(Apply("inner", (Pick(seed, (row,)), Pick(read, (row,)))))
+            last = Apply("sub", (self.rows(site), num(1)))
+            total.append(Bind("sum", row.name, num(0), last, total_of(terms)))
+        return total_of(total)
+
+    def rows(self, site: Site) -> Expr:
+        """How many positions the features of a kind have."""
+        return self.card.size_expr(shapes_of(self.card).types[site.found.pre.name].shape[0])
 
     @cached_property
     def seeded(self) -> Run:
         """The run with seeds among its inputs."""
         held = self.held
         card = held.program.model
-        shape = (Ref(card.symbols[next(iter(card.lengths))]), num(self.source_shape[1]))
-        more: CardData = replace(card, inputs=(*card.inputs, Input(self.seed, shape)))
+        seeds = [Input(self.seed(s), (self.rows(s), num(s.shape[1]))) for s in self.sites]
+        more: CardData = replace(card, inputs=(*card.inputs, *seeds))
         origins = {name: Origin(held, name, {}) for name in whole_names(card)}
         return held.extended(Program(more.unstated), held.sizes, {}, origins)
 
     def edges(self, slopes: dict[str, np.ndarray], most: int) -> list[Sources]:
         """The largest sources of each target of a batch, so many, and the sum of all sizes."""
-        first = self.value(self.start)
-        rows = np.arange(len(first))
         batch = max(map(len, slopes.values()))  # what no target reaches comes without a batch
         slopes = {k: np.broadcast_to(g, (batch, *g.shape[1:])) for k, g in slopes.items()}
         kinds: list[tuple[str, int | None, np.ndarray, np.ndarray | None, np.ndarray | None]] = []
         found: list[np.ndarray] = []
-        if self.start in slopes:
-            kinds.append((EMBEDDING, None, rows, None, None))
-            found.append((slopes[self.start] * first).sum(-1))
-        for i in self.numbers:
-            there = {
-                k: g for k in self.decoders[i] if (g := slopes.get(f"{ERROR}^{k}")) is not None
-            }
-            if there:
-                kinds.append((FEATURE, i, *self.active[i]))
-                found.append(sum(self.of_active(i, k, g) for k, g in there.items()))  # type: ignore[arg-type]
-            if i in there:
-                kinds.append((ERROR, i, rows, None, None))
-                found.append((there[i] * self.value(f"{ERROR}^{i}")).sum(-1))
+        for start in self.starts:
+            if start.name in slopes:
+                first = self.value(start.name)
+                kinds.append((EMBEDDING, None, start.offset + np.arange(len(first)), None, None))
+                found.append((slopes[start.name] * first).sum(-1))
+        for site, k in ((s, k) for s in self.sites for k in s.numbers):
+            later = {j: slopes[e] for j in site.decoders[k] if (e := site.error(j)) in slopes}
+            rows, features, values = site.active[k]
+            if later:
+                kinds.append((FEATURE, site.layer(k), site.offset + rows, features, values))
+                found.append(sum(of_active(site, k, j, g) for j, g in later.items()))  # type: ignore[arg-type]
+            if k in later:
+                rows = site.offset + np.arange(site.shape[0])
+                kinds.append((ERROR, site.layer(k), rows, None, None))
+                found.append((later[k] * self.value(site.error(k))).sum(-1))
         weights = np.concatenate(found, axis=1)
         ends = np.cumsum([0, *(w.shape[1] for w in found)])
         out = []
         for row in weights:
             order = np.argsort(-np.abs(row), kind="stable")[:most]
             pairs = []
-            for k in order[row[order] != 0]:
-                which = int(np.searchsorted(ends, k, "right")) - 1
+            for place in order[row[order] != 0]:
+                which = int(np.searchsorted(ends, place, "right")) - 1
                 kind, block, where, feature, value = kinds[which]
-                at = k - ends[which]
+                at = place - ends[which]
                 number = None if feature is None else int(feature[at])
                 active = 0.0 if value is None else float(value[at])
                 pairs.append(
-                    (FeatureNode(kind, block, int(where[at]), number, active), float(row[k]))
+                    (FeatureNode(kind, block, int(where[at]), number, active), float(row[place]))
                 )
             out.append((pairs, float(np.abs(row).sum()) or 1.0))
         return out
 
-    def of_active(self, i: int, k: int, slope: np.ndarray) -> np.ndarray:
-        """What the active features of block i add to each target by what they write to block k."""
-        where, rows = self.active[i][0], self.decoders[i][k]
-        ends = np.searchsorted(where, np.arange(slope.shape[1] + 1))
-        parts = [slope[:, j] @ rows[a:b].T for j, (a, b) in enumerate(pairwise(ends))]
-        return np.concatenate(parts, axis=1)
+
+def of_active(site: Site, i: int, k: int, slope: np.ndarray) -> np.ndarray:
+    """What the active features of block i add to each target by what they write to block k."""
+    where, rows = site.active[i][0], site.decoders[i][k]
+    ends = np.searchsorted(where, np.arange(slope.shape[1] + 1))
+    parts = [slope[:, j] @ rows[a:b].T for j, (a, b) in enumerate(pairwise(ends))]
+    return np.concatenate(parts, axis=1)
 
 
 def total_of(terms: Sequence[Expr]) -> Expr:

@@ -12,6 +12,7 @@ from fractions import Fraction
 from functools import reduce
 
 from viete.analysis.dependent import HOLE, holds
+from viete.analysis.features import features_of
 from viete.analysis.linearity import (
     ATOM,
     CONSTANT,
@@ -29,7 +30,6 @@ from viete.ask.term_families import Mark, State, Terms, by_block, fresh_letter, 
 from viete.errors import VieteError
 from viete.evaluate.schedule import Program
 from viete.notation.tree import Apply, Bind, Expr, Idx, Pick, num, transform
-from viete.rewrite.transcoding import ERROR, has_features
 
 FINER = frozenset(
     ("sublayer", "head", "source", "neuron", "feature", "path", "query", "key")
@@ -217,8 +217,8 @@ class Expander(Stream):
 
     def is_error(self, p: Summand) -> bool:
         """Whether a term is what the features of a card lack, where features are asked for."""
-        wanted = "feature" in self.words and p.kind == ATOM and has_features(self.card)
-        return wanted and value_of(p.focus).symbol.base == ERROR
+        wanted = "feature" in self.words and p.kind == ATOM
+        return wanted and value_of(p.focus).symbol in {f.error for f in features_of(self.card)}
 
     def is_computed(self, atom: Expr) -> bool:
         """Whether a value is made of others, and is not of the stream."""

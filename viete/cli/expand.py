@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from viete.analysis.features import features_of
 from viete.cli.browsing import browse
 from viete.cli.cutting import given_values
 from viete.cli.options import (
@@ -25,7 +26,6 @@ from viete.cli.running import started
 from viete.document.colours import svg_file
 from viete.document.rendering import PAGES, STYLES, render
 from viete.errors import VieteError
-from viete.rewrite.transcoding import has_features
 
 if TYPE_CHECKING:
     from viete.ask.expansion import Expansion
@@ -103,7 +103,7 @@ def expand(
         return emit(attribution_page(found.page(STYLES.get(form, "unicode"), top), form), output)
     if (against, steps, exact) != (None, 1, False):
         raise VieteError("--against, --steps and --exact go with --by")
-    if graph and "feature" in into and has_features(run.program.model):
+    if graph and "feature" in into and features_of(run.program.model):
         text = feature_page(run, of, form, top)
         return emit(svg_file(text) if form == "svg" else text, output)
     e = run.expand(of, into, top=top, least=least, depth=depth, cumulative=cumulative,

@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import reduce
 
+from viete.analysis.features import features_of
 from viete.analysis.shapes import shapes_of
 from viete.errors import Text, VieteError
 from viete.graph.card import CardData, Dimension, Equation, Index, Loop, Parameter, restated
@@ -56,11 +57,6 @@ def transcoded(card: CardData, coding: Coding) -> CardData:
     return Transcoding(card, coding).card()
 
 
-def has_features(card: CardData) -> bool:
-    """Whether features were put into a card."""
-    return {PRE, FEATURE, ERROR} <= {e.left.symbol.base for e in card.equations}
-
-
 class Transcoding:
     """One card with one kind of features."""
 
@@ -79,11 +75,14 @@ class Transcoding:
         self.block = Idx(self.loop.index)
         self.parameters: list[Parameter] = []
         self.equations: list[Equation] = []
-        if f"{FEATURE}^{self.loop.index}" in card.symbols:
+        if any(f.loop == self.loop for f in features_of(card)):
             raise VieteError(f"{card.title} has features already; put in one kind of them")
+        # as those of an encoder, whose values have one
+        self.label = tuple(x for x in coding.writes.symbol.sub if not x.index)
         taken = card.names | card.loop_letters | {i.name for i in card.indices}
         self.other = fresh(taken, "lqsuvw") if coding.across else ""
-        self.size = Symbol("dim", "F", () if "F" not in card.symbols else (Slot("enc"),))
+        taken_size = "F" in card.symbols
+        self.size = Symbol("dim", "F", (Slot("enc"), *self.label) if taken_size else ())
         self.width = card.size_expr(shapes_of(card).types[coding.writes.key].shape[-1])
 
     def card(self) -> CardData:
@@ -171,7 +170,7 @@ class Transcoding:
 
     def parameter(self, base: str, label: str, *shape: Expr) -> Ref:
         """A new parameter of each block."""
-        symbol = Symbol("parameter", base, (Slot(label),), (self.letter,))
+        symbol = Symbol("parameter", base, (Slot(label), *self.label), (self.letter,))
         if symbol.key in self.old.symbols:
             raise VieteError(
                 f"{self.old.title} has a {symbol.key} already, which features would have"
@@ -181,7 +180,7 @@ class Transcoding:
 
     def value(self, base: str, right: Expr, meaning: str) -> Ref:
         """A new value of each block."""
-        symbol = Symbol("value", base, (), (self.letter,))
+        symbol = Symbol("value", base, self.label, (self.letter,))
         self.equations.append(Equation(
             symbol.member, right, self.loop, self.made.part, meaning,
             text=Text(show_equation(symbol.member, right))))  # fmt: skip
@@ -200,14 +199,14 @@ class Transcoding:
     @property
     def writing(self) -> Symbol:
         """What features up to a block write to a later one."""
-        return Symbol("value", WRITTEN, (), (self.letter, Slot(self.other, True)))
+        return Symbol("value", WRITTEN, self.label, (self.letter, Slot(self.other, True)))
 
     def decoded(self, feature: Expr) -> Expr:
         """What features write to their own block, those of earlier blocks too where they do."""
         if not self.coding.across:
             return Apply("prod", (feature, self.parameter("W", "dec", Ref(self.size), self.width)))
         written = self.writing
-        symbol = Symbol("parameter", "W", (Slot("dec"),), written.sup)
+        symbol = Symbol("parameter", "W", (Slot("dec"), *self.label), written.sup)
         self.parameters.append(
             Parameter(symbol, (Ref(self.size), self.width), meaning="of features")
         )
@@ -224,5 +223,4 @@ def either(a: Expr, b: Expr) -> Expr:
     return Apply("or", (a, b))
 
 
-__all__ = ["ACTIVATIONS", "DECODED", "ERROR", "FEATURE", "PRE", "WRITTEN", "Coding", "has_features",
-           "transcoded"]  # fmt: skip
+__all__ = ["ACTIVATIONS", "Coding", "transcoded"]
