@@ -17,7 +17,7 @@ from viete.notation.tree import Apply, Expr, Pick, Ref, Symbol, refs, walk
 
 
 @dataclass(frozen=True)
-class Features:
+class FeatureEquations:
     """One kind of features, in each block of a loop.
 
     ``pre`` is the equation of what stands before the gate, ``source W_encoder + …``; ``gate`` that
@@ -36,18 +36,18 @@ class Features:
 
 
 @memoised
-def features_of(card: CardData) -> tuple[Features, ...]:
+def features_of(card: CardData) -> tuple[FeatureEquations, ...]:
     """The kinds of features of a card, in the order of its equations."""
-    return tuple(FeatureSearch(card).found())
+    return tuple(FeatureRecognition(card).found())
 
 
-class FeatureSearch:
+class FeatureRecognition:
     """The search for the features of one card."""
 
     def __init__(self, card: CardData) -> None:
         self.card = card
 
-    def found(self) -> Iterator[Features]:
+    def found(self) -> Iterator[FeatureEquations]:
         for e in self.card.equations:
             for total in sums(e.right) if e.loop is not None else ():
                 # of its own turn of the loop
@@ -59,7 +59,7 @@ class FeatureSearch:
         """The equation of a value in the loop of another one."""
         return next((x for x in self.card.equations if x.name == name and x.loop == e.loop), None)
 
-    def pair(self, e: Equation, decoded: Ref, error: Ref) -> Features | None:
+    def pair(self, e: Equation, decoded: Ref, error: Ref) -> FeatureEquations | None:
         """The features behind a sum of what they decode to and of its error."""
         first, second = self.made(decoded.key, e), self.made(error.key, e)
         computed = [] if second is None else refs(second.right)
@@ -77,7 +77,7 @@ class FeatureSearch:
                 match x:
                     case Apply("prod", (source, Ref() as w)) if w.symbol.kind == "parameter":
                         assert pre is not None
-                        return Features(e.loop, pre, source, w.symbol, gate, feature.symbol,
+                        return FeatureEquations(e.loop, pre, source, w.symbol, gate, feature.symbol,
                                         decoder.symbol, error.symbol)  # fmt: skip
         return None
 
@@ -111,4 +111,4 @@ def value_key(e: Expr) -> str:
     return e.key if isinstance(e, Ref) else ""
 
 
-__all__ = ["Features", "features_of"]
+__all__ = ["FeatureEquations", "features_of"]

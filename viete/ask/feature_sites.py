@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from viete.analysis.features import Features
+from viete.analysis.features import FeatureEquations
 from viete.analysis.shapes import shapes_of
 from viete.evaluate.labels import tokens_along
 from viete.evaluate.run import Run
@@ -32,7 +32,7 @@ def member(symbol_of: Ref, *places: int) -> str:
 class Site:
     """One kind of features in one run; ``before`` so many blocks and ``offset`` positions are."""
 
-    found: Features
+    found: FeatureEquations
     numbers: range
     before: int
     offset: int
@@ -93,7 +93,7 @@ class Site:
 
 
 @dataclass(frozen=True)
-class Text:
+class TextPositions:
     """One of a run's texts: its length, where it begins, its tokens and what they are called."""
 
     length: str
@@ -102,20 +102,20 @@ class Text:
     words: tuple[str, ...]
 
 
-def texts_of(run: Run) -> list[Text]:
+def texts_of(run: Run) -> list[TextPositions]:
     """The texts of a run, one for each length that has tokens."""
-    out, offset, names = list[Text](), 0, run.scope.words()
+    out, offset, names = list[TextPositions](), 0, run.scope.words()
     for length in run.program.model.lengths:
         found = tokens_along(run, length)
         if found is None:
             continue
         ids = tuple(int(x) for x in found[0])
-        out.append(Text(length, offset, ids, tuple(names.name(x) or str(x) for x in ids)))
+        out.append(TextPositions(length, offset, ids, tuple(names.name(x) or str(x) for x in ids)))
         offset += len(ids)
     return out
 
 
-def offset_of(card: CardData, name: str, texts: list[Text]) -> int:
+def offset_of(card: CardData, name: str, texts: list[TextPositions]) -> int:
     """Where the positions of a value begin."""
     size = shapes_of(card).types[name].shape[0]
     length = card.size_expr(size)
@@ -130,7 +130,7 @@ class Start:
     offset: int
 
 
-def starts_of(run: Run, texts: list[Text]) -> list[Start]:
+def starts_of(run: Run, texts: list[TextPositions]) -> list[Start]:
     """The streams that come into the blocks of a card."""
     card, out = run.program.model, list[Start]()
     for loop in dict.fromkeys(e.loop for e in card.equations if e.loop is not None):
@@ -142,4 +142,4 @@ def starts_of(run: Run, texts: list[Text]) -> list[Start]:
     return out
 
 
-__all__ = ["Site", "Start", "Text", "member", "offset_of", "starts_of", "texts_of"]
+__all__ = ["Site", "Start", "TextPositions", "member", "offset_of", "starts_of", "texts_of"]
