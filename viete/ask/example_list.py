@@ -31,7 +31,7 @@ class Example:
 
 def read_examples(path: Path) -> list[Example]:
     """The texts of a file. In JSON lines ``text`` is a string or a list of ids, and ``against``
-    another; every other key is a name of questions, of a token by its word or of a number.
+    another; every other key is a name of questions, of a token by its word or of numbers.
 
     Raises VieteError, with the line, for what is no such object, and for a file without a text.
     """
@@ -65,12 +65,12 @@ def named_in(text: str, examples: Iterable[Example]) -> list[str]:
     return [name for name in sorted(names) if re.search(rf"\b{re.escape(name)}\b", text)]
 
 
-def numbers_of(example: Example, names: Iterable[str], words: Words) -> dict[str, float]:
+def numbers_of(example: Example, names: Iterable[str], words: Words) -> dict[str, Any]:
     """The tokens and numbers that an example has by some names.
 
     Raises VieteError, with its line, for a name that it has not, and for a word that is no token.
     """
-    out: dict[str, float] = {}
+    out: dict[str, Any] = {}
     for name in names:
         if name not in example.values:
             raise example.place.error(f"{name} is asked for, and this line has none")
@@ -107,7 +107,7 @@ def from_object(said: object, line: Text) -> Example:
         if not (isinstance(given, str) or given is None or are_ids(given)) or text is None:
             raise line.error("a text is a string, or a list of token ids")
     for name, value in said.items():
-        if isinstance(value, bool) or not isinstance(value, str | int | float):
+        if not (isinstance(value, str | int | float) or are_numbers(value)):
             raise line.error(f"{name} is a token's word or a number, not {value!r:.40}")
     return Example(text, against, said, line)
 
@@ -115,6 +115,11 @@ def from_object(said: object, line: Text) -> Example:
 def are_ids(given: object) -> bool:
     """Whether these are token ids."""
     return isinstance(given, list) and all(type(k) is int for k in given) and bool(given)
+
+
+def are_numbers(given: object) -> bool:
+    """Whether these are several numbers, as one for each position."""
+    return isinstance(given, list) and bool(given) and all(type(k) in (int, float) for k in given)
 
 
 __all__ = ["Example", "example_of", "named_in", "numbers_of", "read_examples"]

@@ -19,6 +19,7 @@ from viete.cli import (
     export,
     grad,
     lesson,
+    probe,
     run,
     sample,
     show,
@@ -85,7 +86,7 @@ def options(
 
 for function in (
     show.show, show.cards, doc.doc, run.run, ask.ask, check.check, expand.expand,
-    circuit.circuit, explore.explore,
+    circuit.circuit, probe.probe, explore.explore,
     grad.grad, export.export,
     lesson.lesson, train.train, train.plot, sample.sample, tour.tour,
 ):  # fmt: skip

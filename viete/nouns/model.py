@@ -8,13 +8,13 @@ from dataclasses import replace
 from functools import cached_property, partial
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 
 import numpy as np
 
 from viete.ask.card_claims import Claims
 from viete.ask.claim_texts import Texts as ExampleTexts
-from viete.ask.claim_texts import texts_of
+from viete.ask.claim_texts import is_drawn, texts_of
 from viete.document.tree import Block, paragraph
 from viete.errors import Text, VieteError
 from viete.evaluate.answer_page import literal
@@ -59,6 +59,8 @@ if TYPE_CHECKING:
     from viete.ask.circuit_edges import CircuitEdge
     from viete.ask.circuit_findings import CircuitFindings
     from viete.ask.circuits import Circuits
+    from viete.ask.probes import Probes
+    from viete.evaluate.run import Run
     from viete.nouns.checkpoints import Checkpoints
 
 Array = Any
@@ -393,6 +395,55 @@ class Model(Verbs, Texts, Hooked, Generic[C]):
                 f"beside it"
             )
         return opened(type(self.card), path)
+
+    def probes(
+        self, of: str, texts: Any, label: str | Sequence[Any] = "label", *,
+        method: str = "logistic", kind: str | None = None, held: float = 0.25,
+        penalty: float = 1.0, seed: int = 0, **inputs: Any,
+    ) -> Probes:  # fmt: skip
+        """What can be read off a vector of the model's runs: a linear probe, with its accuracy.
+
+        >>> found = model.probes("x^3_{-1}", "reviews.jsonl", "positive")           # doctest: +SKIP
+        >>> found.scores[0].value, found.one.directions                             # doctest: +SKIP
+
+        ``of`` is a vector (d), or a family of them, of which each has a probe. ``texts`` are a
+        file, a list of texts or of ids, or drawn ones, as ``repeated(16)``; ``label`` is a key of
+        the file's JSON lines, a formula, or a list with a label for each text. ``kind`` 'classes'
+        or 'numbers' says what labels are. ``inputs`` are what every run is given besides. Raises
+        VieteError for what is no vector, and for labels of which there is one alone. See
+        `viete.ask.probes`.
+        """
+        from viete.ask.example_list import example_of, read_examples
+        from viete.ask.probe_examples import probe_examples
+        from viete.ask.probes import DRAWN, Probes
+
+        if isinstance(texts, str | Path):
+            drawn = is_drawn(str(texts))
+            found = texts_of(str(texts), self.card, seed, count=DRAWN) if drawn else None
+            examples = read_examples(Path(texts)) if found is None else list(found)
+        else:
+            examples = [example_of(x) for x in texts]
+        of_each = None if isinstance(label, str) else list(label)
+        word = label if isinstance(label, str) else "the label"
+
+        def start(text: Any) -> Run:
+            return self.run(text, names=[], **inputs)
+
+        vectors = probe_examples(start, examples, of, word, of_each, kind)
+        return Probes(vectors, method, held, penalty, seed)
+
+    def with_probe(self, probes: Probes, held_out: str = "held-out.jsonl") -> Self:
+        """The model with a probe in it: ``probe`` is what it reads, ``direction`` where it looks.
+
+        Its card claims how right the probe is of the texts in the file ``held_out``, which
+        `viete.ask.probe_card.save_held_out` writes. Raises VieteError for several probes, and for
+        a card that has one of these names.
+        """
+        from viete.ask.probe_card import probed
+
+        run = self.run(probes.examples.texts[0].text, names=[])
+        made, card = probed(run, self.put, probes, held_out)
+        return cast(Self, made.over(card))
 
     def after(self, steps: Sequence[Folding]) -> Self:
         """As `Verbs` asks: the new weights are made of the old ones."""

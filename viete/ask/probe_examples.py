@@ -1,0 +1,224 @@
+"""The examples of a probe: vectors of the runs of some texts, each with its label.
+
+A label is a key of a text's line in a file of JSON lines, or a formula of the notation. Where it
+has letters of positions, as in ``t_{j-1}``, every position at which the vector has the same letter
+is an example; other axes of the vector, as blocks, are places where there is a probe each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from viete.ask.asking import asked
+from viete.ask.example_list import Example, named_in, numbers_of
+from viete.ask.top import in_numpy
+from viete.errors import VieteError
+from viete.evaluate.answers import Answer
+from viete.evaluate.run import Run
+
+MOST_CLASSES = 200
+KINDS = ("classes", "numbers")
+Label = Any
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """Of one text: vectors (places, m, d), labels (m), and where each example stands in it."""
+
+    values: np.ndarray
+    labels: Sequence[Label]
+    positions: tuple[int, ...]
+    names: tuple[str, ...]
+    length: int = 0  # of the text
+
+
+@dataclass(frozen=True)
+class Places:
+    """What a family of vectors ranges over besides examples: axes, and what their entries are."""
+
+    axes: tuple[str, ...]
+    labels: tuple[tuple[str, ...], ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(map(len, self.labels))
+
+    def name(self, place: int) -> str:
+        """``i = 3`` for one of them."""
+        at = np.unravel_index(place, self.shape) if self.shape else ()
+        pairs = zip(self.axes, self.labels, at, strict=True)
+        return ", ".join(f"{axis} = {names[k]}" for axis, names, k in pairs)
+
+
+@dataclass(frozen=True)
+class ProbeExamples:
+    """All examples: the texts that have some, the vectors of each, and what the labels are.
+
+    ``classes`` are the labels in order, of which ``codes`` are the numbers; without them the codes
+    are the labels, numbers themselves.
+    """
+
+    of: str
+    label: str
+    texts: tuple[Example, ...]
+    vectors: tuple[Vectors, ...]
+    places: Places
+    classes: tuple[str, ...]
+    codes: tuple[np.ndarray, ...]
+    letters: tuple[str, ...] = ()  # what the label has an entry for, of each text
+
+    @property
+    def size(self) -> int:
+        """How many entries a vector has."""
+        return int(self.vectors[0].values.shape[-1])
+
+    def at(self, place: int, texts: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+        """The vectors (m, d) of some texts at one place, and their codes (m)."""
+        x = np.concatenate([self.vectors[k].values[place] for k in texts])
+        return x, np.concatenate([self.codes[k] for k in texts])
+
+
+def probe_examples(
+    start: Callable[[Any], Run], texts: Sequence[Example], of: str, label: str,
+    labels: Sequence[Label] | None = None, kind: str | None = None,
+) -> ProbeExamples:  # fmt: skip
+    """The vectors ``of`` runs of texts, with the ``labels`` given, or what ``label`` says of each.
+
+    ``start`` runs a text. Raises VieteError for what is no vector, for labels that are missing or
+    all the same, and where vectors differ from text to text in how many there are.
+    """
+    if labels is not None and len(labels) != len(texts):
+        raise VieteError(
+            f"there are {len(texts)} texts and {len(labels)} labels; give one for each"
+        )
+    key = labels is None and any(label in e.values for e in texts)
+    found, names, letters = list[Vectors](), list[tuple[Places, Any]](), tuple[str, ...]()
+    for k, example in enumerate(texts):
+        run = named(start(example.text), example, (of, label))
+        given = labels[k] if labels is not None else example.values.get(label) if key else None
+        if given is None and (key or labels is not None):
+            raise example.place.error(f"this line has no {label}")
+        known = None if given is not None else run.answer(label)
+        vectors, places = of_text(run.answer(of), given, known)
+        letters = () if known is None else known.axes
+        found.append(replace(vectors, length=length_of(run)))
+        names.append((places, vectors.values.shape))
+    check_alike(of, names)
+    kept = [k for k, v in enumerate(found) if len(v.labels)]
+    classes, codes = coded([found[k].labels for k in kept], kind, label)
+    return ProbeExamples(of, label, tuple(texts[k] for k in kept), tuple(found[k] for k in kept),
+                         common([p for p, _ in names]), classes, codes, letters)  # fmt: skip
+
+
+def named(run: Run, example: Example, questions: Sequence[str]) -> Run:
+    """The run that knows what of its line the questions name, as ``position``."""
+    names = [n for q in questions if q not in example.values for n in named_in(q, [example])]
+    return asked(run, numbers_of(example, names, run.scope.words()))
+
+
+def length_of(run: Run) -> int:
+    """How many tokens the first input of a run has."""
+    item = run.program.model.inputs[0]
+    return int(run.lookup(item.name, ()).array.shape[-1]) if item.shape else 0
+
+
+def of_text(found: Answer, given: Label, known: Answer | None) -> tuple[Vectors, Places]:
+    """The examples of one text: its vectors along the axes that the label has too."""
+    values = np.asarray(in_numpy(found.array), np.float64)
+    if not values.ndim:
+        raise VieteError(
+            f"{found.question} is one number; a probe reads a vector, such as x^3_{{-1}}"
+        )
+    axes, labels = found.axes[:-1], found.labels[:-1]
+    if known is None or not in_numpy(known.array).ndim:
+        given = given if known is None else in_numpy(known.array).item()
+        values = values.reshape(-1, 1, values.shape[-1])
+        return Vectors(values, [given], (), ()), Places(axes, tuple(map(names_of, labels)))
+    if missing := [a for a in known.axes if a not in axes]:
+        raise VieteError(
+            f"{known.question} has an entry for each {missing[0]}, and {found.question} has none; "
+            f"give both the same letter, such as x^3_j and t_{{j-1}}"
+        )
+    at = [axes.index(a) for a in known.axes]
+    shared = [[x for x in labels[a] if x in set(own)]
+              for a, own in zip(at, known.labels, strict=True)]  # fmt: skip
+    for a, both in zip(at, shared, strict=True):
+        values = values.take([list(labels[a]).index(x) for x in both], axis=a)
+    codes = in_numpy(known.array)
+    for a, (own, both) in enumerate(zip(known.labels, shared, strict=True)):
+        codes = codes.take([list(own).index(x) for x in both], axis=a)
+    lead = [a for a in range(values.ndim - 1) if a not in at]
+    values = values.transpose(*lead, *at, values.ndim - 1)
+    count = prod(map(len, shared))
+    places = Places(tuple(axes[a] for a in lead), tuple(names_of(labels[a]) for a in lead))
+    names = tuple(map(str, shared[0])) if len(shared) == 1 else ()
+    positions = tuple(number(x, k) for k, x in enumerate(names)) or tuple(range(count))
+    vectors = values.reshape(prod(places.shape), count, values.shape[-1])
+    return Vectors(vectors, codes.reshape(-1).tolist(), positions, names), places
+
+
+def names_of(labels: Sequence[str]) -> tuple[str, ...]:
+    return tuple(map(str, labels))
+
+
+def number(label: str, k: int) -> int:
+    """The position that a label begins with: 4 of ``4 "a"``."""
+    head = label.split(" ", 1)[0]
+    return int(head) if head.isdigit() else k
+
+
+def check_alike(of: str, found: Sequence[tuple[Places, tuple[int, ...]]]) -> None:
+    """That every text has a vector at every place."""
+    shapes = {(p.shape, shape[-1]) for p, shape in found}
+    if len(shapes) > 1:
+        raise VieteError(
+            f"{of} has other shapes on other texts, since they differ in length; write one "
+            f"position, such as x^3_{{-1}}, or a label for each position, as for x^3_j and t_j"
+        )
+
+
+def common(found: Sequence[Places]) -> Places:
+    """The places of all texts; what is called otherwise in another text is called by its number."""
+    first = found[0]
+    labels = tuple(
+        own if all(p.labels[a] == own for p in found) else tuple(str(number(x, k))
+                                                                 for k, x in enumerate(own))
+        for a, own in enumerate(first.labels)
+    )  # fmt: skip
+    return Places(first.axes, labels)
+
+
+def coded(
+    labels: Sequence[Sequence[Label]], kind: str | None, label: str
+) -> tuple[tuple[str, ...], tuple[np.ndarray, ...]]:
+    """The classes, none of numbers, and the labels of each text as numbers."""
+    if kind not in (None, *KINDS):
+        raise VieteError(f"labels are {' or '.join(KINDS)}, not {kind!r:.40}")
+    every = [x for row in labels for x in row]
+    numbers = all(isinstance(x, int | float) for x in every)
+    whole = numbers and all(float(x).is_integer() for x in every)
+    if kind == "numbers" and not numbers:
+        raise VieteError(f"{label} is {every[0]!r:.40} of a text, which is no number")
+    if kind == "numbers" or (kind is None and numbers and not whole):
+        if not np.isfinite(every).all():
+            raise VieteError(f"{label} is not a finite number of every text")
+        return (), tuple(np.array(row, float) for row in labels)
+    classes = sorted(set(every)) if numbers else sorted(set(every), key=str)
+    if not 1 < len(classes) <= MOST_CLASSES:
+        advice = "; numbers are learned with kind 'numbers'" * (numbers and len(classes) > 2)
+        raise VieteError(
+            f"{label} has {len(classes)} value{'s' * (len(classes) > 1)} in these texts; a probe "
+            f"tells from 2 to {MOST_CLASSES} classes apart{advice}"
+        )
+    code = {x: k for k, x in enumerate(classes)}
+    names = tuple(f"{x:g}" if type(x) is float else str(x).lower() if isinstance(x, bool)
+                  else str(x) for x in classes)  # fmt: skip
+    return names, tuple(np.array([code[x] for x in row], int) for row in labels)
+
+
+__all__ = ["ProbeExamples", "probe_examples"]

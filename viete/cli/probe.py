@@ -1,0 +1,89 @@
+"""``viete probe``: what can be read off a vector of a model; the probe is a card."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from viete.cli.options import Output, SourceOptions, WeightOptions, choice, emit
+from viete.document.colours import svg_file
+from viete.document.rendering import render
+from viete.errors import VieteError
+
+SUFFIXES = (".md", ".svg", ".html")
+
+
+def probe(
+    source: SourceOptions,
+    weights: WeightOptions,
+    of: Annotated[
+        str, typer.Option(help="The vector to read: x^3_{-1}; of x^i_{-1} there is a probe each.")
+    ],
+    texts: Annotated[
+        str,
+        typer.Option(help="A file of texts, one a line, or JSON lines with text and label; or "
+                     "repeated(16), random(32), drawn."),
+    ],
+    label: Annotated[
+        str, typer.Option(help="A key of the JSON lines, or a formula, such as t_{j-1} beside x_j.")
+    ] = "label",
+    method: Annotated[
+        str, choice(("logistic", "means"), "--method", help="Logistic regression, or class means.")
+    ] = "logistic",
+    kind: Annotated[
+        str | None,
+        choice(("classes", "numbers"), "--kind", help="What labels are; numbers by ridge."),
+    ] = None,
+    held: Annotated[float, typer.Option(help="The share of texts that is held out.")] = 0.25,
+    penalty: Annotated[
+        float, typer.Option(help="On the squared length of directions, of vectors in units.")
+    ] = 1.0,
+    effect: Annotated[
+        list[str] | None,
+        typer.Option(help="A number of the model, without the direction and a step along it "
+                     "(repeatable)."),
+    ] = None,
+    output: Output = None,
+) -> None:  # fmt: skip
+    """Learn a linear probe on some texts, measure it on others; write it as a card.
+
+    With -o probe.md it is written as a model: its card, which claims the accuracy, and its weights
+    and the texts held out beside it. A family of vectors gives a curve or a map: -o blocks.svg;
+    -o page.html is all of it.
+    """
+    from viete.ask.probe_card import save_held_out
+    from viete.ask.probe_effects import probe_effects
+    from viete.ask.probe_table import effect_table
+    from viete.nouns.card import Card
+    from viete.report.probe_page import probe_page, probe_picture
+
+    if output is not None and output.suffix not in SUFFIXES:
+        raise VieteError(f"-o {output}: a probe is written to {', '.join(SUFFIXES)}")
+    card, model = source.opened(weights)
+    if model is None:
+        weights.complete(card)
+        model = Card.of(card).with_weights(weights.weights, seed=weights.seed or 0)
+    found = model.probes(of, texts, label, method=method, kind=kind, held=held, penalty=penalty)
+    form = "" if output is None else output.suffix
+    if form == ".svg":
+        return emit(svg_file(probe_picture(found).svg), output)
+    effects = probe_effects(model, found, effect) if effect else ()
+    beside = held_out_beside(output)
+    if form == ".html":
+        own = model.with_probe(found, str(beside)).card if found.places == 1 else model.card
+        return emit(render(probe_page(found, own, effects), "html"), output)
+    if output is not None:
+        model.with_probe(found, str(beside)).save(output)
+        save_held_out(found, beside)
+    print(render([*found.page(), *effect_table(effects)], "text"))
+
+
+def held_out_beside(output: Path | None) -> Path:
+    """The file of the texts held out: beside the card, under its name."""
+    path = Path("probe.md") if output is None else output
+    return path.with_name(f"{path.stem}.held-out.jsonl")
+
+
+__all__ = ["probe"]
