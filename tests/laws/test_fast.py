@@ -30,12 +30,14 @@ NAMES = [
     "SiLU",
     "causal",
     "cross_entropy",
+    "held",
     "length",
     "logsoftmax",
     "logsumexp",
     "sigmoid",
     "softmax",
     "softplus",
+    "top",
 ]
 MODEL = CardData("functions")
 KINDS = {"numpy": np.asarray, "torch": lambda a: torch.from_numpy(np.array(a)),
@@ -46,8 +48,8 @@ ROUNDING = {"float64": 1e-11, "float32": 2e-3}
 def test_every_fast_version_is_tested() -> None:
     named = VERSIONS.keys() - PLACES.keys()
     assert sorted(named) == NAMES
-    # The greater of a whole number and 0 is a whole number, and the sum of its squares.
-    assert named - {"ReLU", "length"} == OF_REALS
+    # Of whole numbers these are whole, or roots of whole ones.
+    assert named - {"ReLU", "held", "length", "top"} == OF_REALS
 
 
 @st.composite
@@ -55,7 +57,7 @@ def arguments(draw: st.DrawFn, name: str) -> list[tuple[Any, tuple[str, ...]]]:
     """Random arrays with their axes, for one function; plain numbers have none."""
     rng = np.random.default_rng(draw(st.integers(0, 10**6)))
     lead = draw(st.sampled_from([(), ("h",), ("batch", "h"), ("batch",)]))
-    matrix = name in ("causal", "cross_entropy") or draw(st.booleans())
+    matrix = name in ("causal", "cross_entropy", "top") or draw(st.booleans())
     axes = (*lead, ROW, COL) if matrix else (*lead, COL)
     rows = draw(st.integers(1, 4))
     columns = rows + draw(st.integers(0, 2)) if name == "causal" else draw(st.integers(2, 5))
@@ -77,6 +79,10 @@ def arguments(draw: st.DrawFn, name: str) -> list[tuple[Any, tuple[str, ...]]]:
         ints = draw(st.sampled_from([(), ("batch",)])) if "batch" in axes else ()
         targets = rng.integers(0, columns, [length[a] for a in ints] + [rows])
         out.append((targets, (*ints, COL)))
+    if name == "top":
+        if draw(st.booleans()):
+            out[0] = np.round(z / scale), axes  # some are equal
+        out.append((Fraction(draw(st.integers(0, 6)), draw(st.integers(1, 2))), ()))
     if name in ("LN", "RMSNorm"):
         for plain in (1, 0) if name == "LN" else (1,):
             vector = draw(st.booleans())
@@ -215,6 +221,7 @@ def test_constants_are_brought_to_the_kind_of_the_weights(kind: str) -> None:
 
 # Whole runs ---------------------------------------------------------------------------------------
 
+MORE = {"LN": "; γ", "RMSNorm": "; γ", "top": "; 2"}
 EVERY_ONE = read(r"""
 # Every fast function of a weight, an input and a named value
 ## Dimensions
@@ -237,8 +244,8 @@ EVERY_ONE = read(r"""
 2. $X = r$
 3. $C^h = W^h[t]$
 """ + "\n".join(
-    f"{k}. $Y_{{{k}}}^h = {name}({of}^h{'; γ' if name in ('LN', 'RMSNorm') else ''})$\n"
-    f"{k}. $Z_{{{k}}} = {name}({'X' if of == 'S' else 'r'})$"
+    f"{k}. $Y_{{{k}}}^h = {name}({of}^h{MORE.get(name, '')})$\n"
+    f"{k}. $Z_{{{k}}} = {name}({'X' if of == 'S' else 'r'}{'; 2' if name == 'top' else ''})$"
     for k, (name, of) in enumerate(
         [(name, of) for name in NAMES if name != "cross_entropy" for of in "SW"], 4
     )

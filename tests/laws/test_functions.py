@@ -139,6 +139,7 @@ def test_entries(z: np.ndarray, quick: bool) -> None:
         check("softplus", of("softplus", z, quick=quick), np.logaddexp(z, 0))
         check("clip", of("clip", z, "0.5", quick=quick), np.clip(z, -0.5, 0.5))
         check("softcap", of("softcap", z, 30, quick=quick), 30 * np.tanh(z / 30))
+        check("held", of("held", z, quick=quick), z)
         check("dropout", of("dropout", z, np.array(0.1), quick=quick), z)  # outside of training
         w, u = RNG.standard_normal((8, 3)), RNG.standard_normal((8, 3))
         gated = F.silu(t(z) @ t(w)) * (t(z) @ t(u))

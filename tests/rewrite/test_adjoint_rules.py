@@ -94,6 +94,7 @@ CASES: dict[str, tuple[str, str]] = {
     "pow entry": ("matrix", "A^B"),
     "pow vector": ("matrix", "v^A"),
     "T": ("matrix", "(B A^⊤)^⊤ B"),
+    "T column": ("matrix", "A ⊙ sum(B^⊤)^⊤ + sum(A) sum(B^⊤)^⊤"),
     "mod": ("matrix", "A mod 1/3"),
     # Products
     "prod": ("matrix", "A M"),
@@ -154,6 +155,7 @@ CASES: dict[str, tuple[str, str]] = {
     "logsumexp": ("column", "logsumexp(A)"),
     "logsumexp written out": ("number", "log(sum(exp(v)))"),
     "logsumexp over an index": ("number", r"log(\sum_{k=1}^{m} exp(2 v_{k-1}))^2"),
+    "top": ("matrix", "top(A - B; 2)"),
     "logsoftmax": ("matrix", "logsoftmax(A)"),
     "causal": ("square", "exp(causal(S))"),
     "window": ("square", "exp(window(S; 2))"),

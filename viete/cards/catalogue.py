@@ -15,6 +15,17 @@ def shipped() -> dict[str, Path]:
     return {path.stem: path for path in sorted(folder.glob("*.md"), key=lambda p: p.stem)}
 
 
+def coders() -> dict[str, Path]:
+    """Name of each shipped card of features (``sae``) → its file: what learns values of a model."""
+    folder = Path(str(resources.files("viete.cards").joinpath("coders")))
+    return {path.stem: path for path in sorted(folder.glob("*.md"), key=lambda p: p.stem)}
+
+
+def named() -> dict[str, Path]:
+    """Every card that has a name, of models and of features."""
+    return shipped() | coders()
+
+
 def find(name: str | Path) -> Path:
     """The file of a card: a path where there is one, else the shipped card of that name.
 
@@ -22,7 +33,7 @@ def find(name: str | Path) -> Path:
     """
     if not isinstance(name, str | Path):
         raise VieteError(f"a card is a path or the name of a shipped one, not {name!r:.60}")
-    path, cards = Path(name), shipped()
+    path, cards = Path(name), named()
     known = str(name).lower().removesuffix(".md")
     try:
         there, folder = path.is_file(), path.is_dir()
@@ -51,4 +62,4 @@ def near_files(path: Path) -> list[str]:
     return [str(there[name]) for name in near]
 
 
-__all__ = ["find", "shipped"]
+__all__ = ["coders", "find", "named", "shipped"]

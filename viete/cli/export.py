@@ -22,7 +22,9 @@ def export(
     to: Annotated[
         str,
         choice(
-            (*TARGETS, *ARTICLES, "hf"), "--to", help="A module, a script, an article; a model."
+            (*TARGETS, *ARTICLES, "hf", "saelens"),
+            "--to",
+            help="A module, a script, an article; a model.",
         ),
     ],
     of: Annotated[
@@ -40,11 +42,14 @@ def export(
     """Write a card as stand-alone code: a PyTorch module, a NumPy script with the backward pass
     and Adam, JAX functions, or (js) a JavaScript module with forward, backward and Adam; or as an
     article in LaTeX or Typst. With --to hf, write what viete train learned, or any model with its
-    weights, as a folder that transformers opens."""
+    weights, as a folder that transformers opens; with --to saelens, a card of features that viete
+    train learned as a folder that SAELens opens."""
     if to == "hf":
         if data is not None:
             raise VieteError("--data goes with --to numpy; viete train learns from data")
         return folder(source, weights, dtype, output)
+    if to == "saelens":
+        return features(source, output)
     if weights.present or dtype is not None:
         raise VieteError("--weights, --seed and --dtype go with --to hf; code has no weights in it")
     suffix = SUFFIXES.get(to, ".js" if to == "js" else ".py")
@@ -81,4 +86,16 @@ def folder(
         save(card, weights.floats(card, dtype or "float32"), output, to_hf=True)
     else:
         save(card, model.weights, output, model.config, model.own_tokenizer(), to_hf=True)
+    print(f"written: {output}", file=sys.stderr)
+
+
+def features(source: SourceOptions, output: Path | None) -> None:
+    """A folder of SAELens of the features that a run learned."""
+    from viete.model.trained_coders import learned_coder, save_coder
+
+    if output is None:
+        raise VieteError("features are written to a folder: give -o FOLDER")
+    if not source.is_model:
+        raise VieteError(f"{source.name} is a card; give the run of viete train that learned it")
+    save_coder(learned_coder(source.name, source.revision), output)
     print(f"written: {output}", file=sys.stderr)

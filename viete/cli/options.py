@@ -146,7 +146,7 @@ class SourceOptions:
         A shipped card goes before a folder of that name, and before an id without an owner; with a
         ``revision`` it can only be a model.
         """
-        from viete.cards.catalogue import shipped
+        from viete.cards.catalogue import named
         from viete.formats.hub import SUFFIXES as TENSORS
         from viete.formats.hub import is_id
         from viete.model.trained import is_run
@@ -154,7 +154,7 @@ class SourceOptions:
         path = Path(self.name)
         if self.revision is not None:
             return True
-        if self.name.lower().removesuffix(".md") in shipped():
+        if self.name.lower().removesuffix(".md") in named():
             return False
         if path.suffix in TENSORS:
             return True
@@ -168,7 +168,12 @@ class SourceOptions:
     @cached_property
     def features(self) -> dict[str, Features]:
         """The transcoders and autoencoders that ``--put`` names: folders, or files of arrays."""
-        if not any(FILE.search(text) or Path(text).is_dir() for text in self.changes or ()):
+        from viete.model.trained import is_run
+
+        def named(text: str) -> bool:
+            return bool(FILE.search(text)) or Path(text).is_dir() or is_run(text)
+
+        if not any(map(named, self.changes or ())):
             return {}
         from viete.model.coders import coders_of
 

@@ -73,8 +73,8 @@ def show(
 
 def cards() -> None:
     """List the shipped cards."""
-    from viete.cards.catalogue import shipped
+    from viete.cards.catalogue import named
     from viete.cards.reader import read
 
-    for name, path in sorted(shipped().items()):
+    for name, path in sorted(named().items()):
         print(f"{name:24} {read(path).title}")

@@ -182,9 +182,13 @@ def announce(job: Job) -> None:
     from viete.evaluate.schedule import parameter_shapes
 
     weights = sum(map(math.prod, parameter_shapes(job.model).values()))
-    batches = job.batches
+    batches, of = job.batches, f"{len(job.vocabulary)} tokens in its vocabulary"
+    if job.settings.model:
+        facts = dict(job.model.facts)
+        of = " and ".join(facts[x] for x in ("reads", "writes") if x in facts)
+        of = f"{of} of {Path(job.settings.model).name}"
     print(
-        f"{job.model.title}: {weights:,} weights, {len(job.vocabulary)} tokens in its vocabulary; "
+        f"{job.model.title}: {weights:,} weights, {of}; "
         f"{len(batches.data):,} tokens of {batches.data.name}, {batches.epoch:,} batches an epoch",
         flush=True,
     )

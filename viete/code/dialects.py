@@ -23,6 +23,8 @@ SPELLINGS: dict[str, tuple[str, str, str]] = {
         HAND, "jax.nn.logsumexp({0}, {axis}{keep})", "torch.logsumexp({0}, {axis}{keep})",
     ),
     "logsoftmax": (HAND, "jax.nn.log_softmax({0})", "functional.log_softmax({0}, -1)"),
+    "top": (HAND, HAND, HAND),
+    "held": ("{0}", "jax.lax.stop_gradient({0})", "{0}.detach()"),
     "cross_entropy": (HAND, HAND, HAND),
     "cross_entropy_some": (HAND, HAND, ""),
     "sigmoid": ("", "jax.nn.sigmoid({0})", "torch.sigmoid({0})"),

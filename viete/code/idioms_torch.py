@@ -28,6 +28,12 @@ def rotate(a: Array, b: Array, phi: Array) -> Array:
     return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
 
 
+def top(z: Array, k: int) -> Array:
+    """The k greatest entries of each row, of equal ones the first, and 0 in place of the others."""
+    place = torch.argsort(torch.argsort(-z, stable=True))
+    return torch.where(place < k, z, 0)
+
+
 def cross_entropy(z: Array, t: Array) -> Array:
     """Mean negative log-probability of the targets t, for each sequence; -100 is no target."""
     each = functional.cross_entropy(z.flatten(0, -2), t.flatten(), reduction="none")

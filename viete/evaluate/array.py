@@ -466,8 +466,9 @@ class Arrays(Algebra[Value, Env[Value]]):
         return Value(array[..., None], (*v.axes, COL), v.const, False, v.interval)
 
     def transpose(self, v: Value) -> Value:
-        if COL not in v.axes:  # a column becomes a matrix of one row
-            v = v.relabel(ROW, COL)
+        if COL not in v.axes and ROW in v.axes:  # a column becomes a matrix of one row
+            row = v.relabel(ROW, COL)
+            return Value(v.array[None, ...], (ROW, *row.axes), v.const, False, v.interval)
         if ROW not in v.axes:
             return Value(v.array[None, ...], (COL, *v.relabel(COL, ROW).axes), v.const, False,
                          v.interval)  # fmt: skip

@@ -15,6 +15,7 @@ import numpy as np
 from array_api_compat import array_namespace, is_jax_array, is_numpy_array
 
 from viete.analysis.kinds import LONG, Interval
+from viete.evaluate.greatest import greatest, greatest_in_torch
 from viete.evaluate.labelled import Array, device_of, is_float, traced
 from viete.notation.lexer import ELEMENTARY
 
@@ -134,6 +135,14 @@ class Backend:
         """The square root of the sum of squares."""
         return None
 
+    def held(self, z: Array) -> Array:
+        """The array, through which the library's own derivative does not pass."""
+        return z
+
+    def greatest(self, z: Array, axis: int, k: int) -> Array | None:
+        """The k greatest entries along an axis, and 0 for others; None where that is unknown."""
+        return None
+
     def triangular(self, array: Array) -> Array | None:
         """R of matrices Q R with orthonormal columns in Q; None where the library has none."""
         return None
@@ -220,6 +229,9 @@ class NumPy(Backend):
     """NumPy, in place wherever it may be."""
 
     writes = True
+
+    def greatest(self, z: Array, axis: int, k: int) -> Array:
+        return np.moveaxis(greatest(np.moveaxis(z, axis, -1), k), -1, axis)
 
     def into(self, out: Array, op: str, args: list[Array]) -> Array | None:
         return getattr(np, (UNARY | BINARY)[op])(*args, out=out)
@@ -339,6 +351,12 @@ class Torch(Backend):
     def length(self, z: Array, axis: int) -> Array | None:
         return self.xp.linalg.vector_norm(z, axis=axis)
 
+    def held(self, z: Array) -> Array:
+        return z.detach()
+
+    def greatest(self, z: Array, axis: int, k: int) -> Array:
+        return greatest_in_torch(z.movedim(axis, -1), k).movedim(-1, axis)
+
     def triangular(self, array: Array) -> Array | None:
         exact = array.dtype in (self.xp.float32, self.xp.float64)
         return self.xp.linalg.qr(array, mode="r")[1] if exact else None
@@ -417,6 +435,11 @@ class Jax(Backend):
         self.int64 = dtypes.canonicalize_dtype(np.int64)
         most = int(np.iinfo(self.int64).max)
         self.within = -most, most
+
+    def held(self, z: Array) -> Array:
+        import jax
+
+        return jax.lax.stop_gradient(z)
 
     def transforming(self) -> bool:
         """By ``jax.jit``, under which constants are traced as well."""

@@ -8,6 +8,7 @@ its `Backend`'s. It returns None where it does not apply.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
@@ -139,6 +140,21 @@ def length(it: FastArrays, args: list[Value]) -> Value | None:
     axis = v.axes.index(COL)
     array = it.backend.length(v.array, axis)
     return None if array is None else made(array, v.axes[:axis] + v.axes[axis + 1 :])
+
+
+def held(it: FastArrays, args: list[Value]) -> Value:
+    """The value itself."""
+    v = args[0]
+    return v if v.const else replace(v, array=it.backend.held(v.array))
+
+
+def greatest(it: FastArrays, args: list[Value]) -> Value | None:
+    """The k greatest entries of each row, by sorting."""
+    v, k = args
+    if not k.const or k.axes:
+        return None
+    array = it.backend.greatest(v.array, v.axes.index(COL), math.ceil(k.array))
+    return None if array is None else made(array, v.axes)
 
 
 def rms_norm(it: FastArrays, args: list[Value]) -> Value | None:
@@ -314,7 +330,7 @@ PLACES: dict[str, Version] = {
 VERSIONS: dict[str, Version] = PLACES | {
     "softmax": softmax, "logsumexp": logsumexp, "logsoftmax": logsoftmax,
     "cross_entropy": cross_entropy, "LN": layer_norm, "RMSNorm": rms_norm, "causal": causal,
-    "length": length,
+    "length": length, "top": greatest, "held": held,
     "ReLU": by_entries("relu"), "GELU": by_entries("gelu"), "GELU_tanh": by_entries("gelu_tanh"),
     "sigmoid": by_entries("sigmoid"), "SiLU": by_entries("silu"),
     "softplus": by_entries("softplus"),

@@ -12,9 +12,10 @@ from viete.errors import Text, VieteError
 from viete.evaluate.schedule import program
 from viete.graph.card import CardData
 from viete.model.names import Names
+from viete.model.places import place_of
 from viete.notation.parser import parse
 from viete.notation.printer import show
-from viete.notation.tree import Expr, Idx, Num, Ref, transform
+from viete.notation.tree import Apply, Expr, Idx, Num, Ref, num, transform
 from viete.rewrite.transcoding import Coding, transcoded
 
 UNPLACED = -1  # the block of a file that does not say which
@@ -68,7 +69,9 @@ class Coders:
         if isinstance(at, Num):
             blocks = self.alone(numbers, int(at.value))
             reads = over_blocks(reads, letter, at)
-            writes = Ref(writes.symbol, writes.symbol.member.index)
+            writes = Ref(writes.symbol, tuple(
+                Idx(s) if s == letter else k
+                for s, k in zip(writes.symbol.slots, writes.index, strict=True)))  # fmt: skip
         if UNPLACED in blocks:
             raise VieteError(
                 f"{self.source} does not say of which block it is: write the block's number, as in "
@@ -112,6 +115,8 @@ class Coders:
     def place(self, card: CardData, name: str) -> Expr:
         """A place of the card, over the letter of its blocks."""
         names = Names(card)
+        if name.startswith("blocks."):
+            return place_of(card, name, "the place")
         whole = f"blocks.{{l}}.{name}"
         if whole in names.entries:
             found = names.get(whole)
@@ -142,23 +147,24 @@ class Coders:
 
 
 def over_blocks(e: Expr, letter: str, at: Num) -> Expr:
-    """A formula about one block as that about the block ``letter``.
+    """A formula about one block, and about blocks before it, as that about the block ``letter``.
 
-    Raises VieteError where it is about another one too.
+    Raises VieteError where it is about a later one.
     """
 
     def go(x: Expr) -> Expr | None:
         if not isinstance(x, Ref) or letter not in x.symbol.slots:
             return None
-        index = tuple(Idx(letter) if s == letter and i == at else i
-                      for s, i in zip(x.symbol.slots, x.index, strict=True))  # fmt: skip
-        if any(
-            s == letter and i != Idx(letter) for s, i in zip(x.symbol.slots, index, strict=True)
-        ):
+        place = x.symbol.slots.index(letter)
+        own = x.index[place]
+        if not isinstance(own, Num) or own.value > at.value:
             raise VieteError(
-                f"features of block {at.value} read {show(x)}, which is of another one"
+                f"features of block {at.value} read {show(x)}, which is of a later one"
             )
-        return Ref(x.symbol, index)
+        block: Expr = Idx(letter)
+        if own != at:
+            block = Apply("sub", (block, num(at.value - own.value)))
+        return Ref(x.symbol, (*x.index[:place], block, *x.index[place + 1 :]))
 
     return transform(e, go)
 

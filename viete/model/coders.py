@@ -6,7 +6,8 @@ GemmaScope 2 (``w_enc`` d × F), the folders of SAELens (``cfg.json`` and
 ``layer_0.safetensors`` … for each block (``W_enc`` F × d), or ``W_enc_0.safetensors`` and
 ``W_dec_0.safetensors`` … of a cross-layer transcoder, whose ``W_dec_0`` (F × later blocks × d) has
 a matrix for each later block; a ``config.yaml`` beside them says what features read. A folder may
-have a folder ``layer_0`` for each block with one such file or folder inside.
+have a folder ``layer_0`` for each block with one such file or folder inside. Runs of `viete train`
+are read too, of cards such as ``sae``.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ import numpy as np
 from viete.errors import VieteError
 from viete.formats.files import open_tensors
 from viete.model.coder import READS, UNPLACED, WRITES, Coder, Coders
+from viete.model.trained import is_run
+from viete.model.trained_coders import learned_coder, widened
 
 FILES = (".npz", ".safetensors")
 ACROSS = re.compile(r"W_enc_(\d+)\.safetensors$")
@@ -53,6 +56,10 @@ def read_coders(
     path = Path(path)
     across = False
     places: tuple[str, str] | None = None
+    if is_run(path):
+        learned = learned_coder(path)
+        coder = Coder(learned.arrays, path, learned.k, learned.centred)
+        return Coders({UNPLACED: coder}, reads or learned.reads, writes or learned.writes)
     if path.is_dir() and (found := matching(path, ACROSS)):
         blocks, across = {k: across_layers(path, k) for k in found}, True
     elif path.is_dir() and (found := matching(path, LAYER)):
@@ -73,7 +80,7 @@ def coders_of(text: str) -> Coders | None:
 
     A path has a ``/`` or is that of a file of arrays. ``x^3 = sae.npz(x^3)`` is for one block.
     """
-    if text.endswith(FILES) or Path(text).is_dir():
+    if text.endswith(FILES) or Path(text).is_dir() or is_run(text):
         return read_coders(text)
     found = PUT.match(text)
     path = "" if found is None else found["path"].strip()
@@ -136,7 +143,9 @@ def single(path: Path) -> tuple[Coder, tuple[str, str] | None, int | None]:
     found, to = BLOCK.match(hook), BLOCK.match(out)
     centred = bool(config.get("apply_b_dec_to_input", "transcoder" not in kind))
     coder = Coder(upright(arrays, path, False), path, k, centred)
-    return coder, (found[2], to[2]) if found and to else None, int(found[1]) if found else None
+    if found and to and found[1] == to[1]:
+        return coder, (found[2], to[2]), int(found[1])
+    return coder, (hook, out) if hook else None, None
 
 
 def across_layers(folder: Path, k: int) -> Coder:
@@ -177,11 +186,6 @@ def tensors(path: Path) -> dict[str, np.ndarray]:
     file = open_tensors(path)
     arrays: dict[str, Any] = {name: np.asarray(file.load(name, "numpy")) for name in file.infos}
     return {name: widened(a) for name, a in arrays.items()}
-
-
-def widened(a: np.ndarray) -> np.ndarray:
-    """Half precision as single, which NumPy multiplies."""
-    return a if a.dtype in (np.float32, np.float64) else a.astype(np.float32)
 
 
 __all__ = ["Coder", "Coders", "coders_of", "read_coders"]

@@ -81,6 +81,13 @@ class Transcoding:
         self.label = tuple(x for x in coding.writes.symbol.sub if not x.index)
         taken = card.names | card.loop_letters | {i.name for i in card.indices}
         self.other = fresh(taken, "lqsuvw") if coding.across else ""
+        index = zip(coding.writes.symbol.slots, coding.writes.index, strict=True)
+        self.heads = {s: k for s, k in index if s != self.loop.index}  # of whose value they are
+        if loose := [s for s, k in self.heads.items() if k.free]:
+            raise VieteError(
+                f"features stand for one value of a block; say which {loose[0]} with a number in "
+                f"{show(coding.writes)}"
+            )
         taken_size = "F" in card.symbols
         self.size = Symbol("dim", "F", (Slot("enc"), *self.label) if taken_size else ())
         self.width = card.size_expr(shapes_of(card).types[coding.writes.key].shape[-1])
@@ -108,11 +115,15 @@ class Transcoding:
             skip = self.parameter("W", "skip", self.read_width(), self.width)
             total = Apply("add", (total, Apply("prod", (read, skip))))
         decoded = self.value(DECODED, total, "what the features write")
-        error = self.value(ERROR, Apply("sub", (was.member, decoded)), "what they lack of it")
+        own = Ref(was, tuple(self.heads.get(s, Idx(s)) for s in was.slots))
+        error = self.value(ERROR, Apply("sub", (own, decoded)), "what they lack of it")
         coded: Expr = Apply("add", (decoded, error))
+        tests: list[Expr] = [Apply("eq", (Idx(s), k)) for s, k in self.heads.items()]
         if coding.blocks:
             here: list[Expr] = [Apply("eq", (self.block, num(k))) for k in coding.blocks]
-            coded = Apply("where", (reduce(either, here), coded, was.member))
+            tests.insert(0, reduce(either, here))
+        if tests:
+            coded = Apply("where", (reduce(both, tests), coded, was.member))
         last = restated(self.made, self.made.left, coded)
         first = restated(self.made, was.member, self.made.right)
         place = old.equations.index(self.made)
@@ -216,6 +227,11 @@ class Transcoding:
             written.member, right, self.loop, self.made.part, "what is written to later blocks",
             text=Text(show_equation(written.member, right))))  # fmt: skip
         return Ref(written, (self.block, self.block))
+
+
+def both(a: Expr, b: Expr) -> Expr:
+    """One condition and the other."""
+    return Apply("and", (a, b))
 
 
 def either(a: Expr, b: Expr) -> Expr:

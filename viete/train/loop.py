@@ -32,6 +32,7 @@ from viete.train.optimiser import clip_entries, clip_norm, learning_rate
 from viete.train.processes import Team
 from viete.train.progress import Progress, clock
 from viete.train.setup import Job
+from viete.train.values import AnyBatches
 
 
 @dataclass
@@ -90,7 +91,7 @@ class Training:
                     if not self.step:
                         self.measure()
                         with self.progress.aside():
-                            self.floor = loss_floor(job.batches) if self.metrics else None
+                            self.floor = self.least_loss()
                             self.validate()
                             if 0 in s.steps_saved and job.last is None:
                                 self.save()
@@ -116,6 +117,11 @@ class Training:
                 job.lock.close()
         diverged = self.divergence.sentence(s.lr)
         return Outcome(self.step, self.loss, self.validation, self.step < s.steps, diverged)
+
+    def least_loss(self) -> float | None:
+        """The floor of the loss, where it is one of texts, for the process that writes."""
+        batches = self.job.batches
+        return loss_floor(batches) if self.metrics and isinstance(batches, Batches) else None
 
     def measure(self) -> None:
         """Begin to note what is measured after the step at which the run began or went on."""
@@ -162,7 +168,7 @@ class Training:
         """The loss on batch k; its gradients are in the engine."""
         batch = self.batch(k)
         tokens, *rest = batch
-        self.tokens += batch[tokens].size
+        self.tokens += math.prod(batch[tokens].shape[:2])
         loss = self.engine(batch[tokens], **{name: batch[name] for name in rest})
         if not math.isfinite(loss):
             what = f"the loss of step {self.step + 1} is {loss}"
@@ -172,7 +178,7 @@ class Training:
     def batch(self, k: int) -> dict[str, Any]:
         """Batch k, and the masks of dropout."""
         batch = self.job.batches.batch(k)
-        rows, length = next(iter(batch.values())).shape
+        rows, length = next(iter(batch.values())).shape[:2]
         masks = self.job.masks.draw(self.settings.seed, k, length, rows, self.settings.dtype)
         return {**batch, **masks}
 
@@ -233,7 +239,7 @@ class Training:
         self.note(validation=self.validation)
         self.progress.line(f"step {self.step:>6}  validation loss {self.validation:.6f}")
 
-    def mean_loss(self, batches: Batches) -> float:
+    def mean_loss(self, batches: AnyBatches) -> float:
         total, count = 0.0, 0
         for batch in batches.evaluation(self.settings.eval_sequences):
             tokens, *rest = batch

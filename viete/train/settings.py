@@ -23,6 +23,7 @@ MOST = 10**9  # of whatever is counted: more is a slip of the keys, and overflow
 
 _STEPS = re.compile(r"((log|\d{1,10})(,(log|\d{1,10}))*)?")
 DATA, STEP, ENGINE, KEPT = "The data", "A step", "What computes it", "What is kept and shown"
+VALUES = "Values of a model"
 
 
 class Bound(NamedTuple):
@@ -89,6 +90,16 @@ class Settings:
         DATA, "all", "Of dialogs, all or the assistant's words alone.",
         one_of("all", "assistant"), began=True,
     )  # fmt: skip
+    model: str = setting(
+        VALUES, "", "The model whose values a card of features learns: a folder, a file, an id of "
+        "the hub.", began=True,
+    )  # fmt: skip
+    reads: str = setting(
+        VALUES, "", "What it reads: x^3, m^2, Q^{2,1}, blocks.2.hook_resid_post.", began=True
+    )
+    writes: str = setting(
+        VALUES, "", "Of a transcoder, what it is to write [what it reads].", began=True
+    )
     steps: int = setting(STEP, 1000, "Changes of the weights.", FROM_1)
     batch: int = setting(
         STEP, 12, "Sequences in a batch, of all processes together.", FROM_1, began=True
@@ -163,6 +174,13 @@ class Settings:
             raise wrong("min_lr", f"is at most --lr, {self.lr:g}", self.min_lr)
         if self.min_lr and self.schedule != "cosine":
             raise VieteError("--min-lr goes with --schedule cosine")
+        if bool(self.model) != bool(self.reads):
+            raise VieteError("--model and --reads go together: of which model, and what of it")
+        if self.writes and not self.model:
+            raise VieteError("--writes goes with --model and --reads")
+        if self.model and (self.shard or self.sample_every):
+            option = "--shard" if self.shard else "--sample-every"
+            raise VieteError(f"{option} is for a card of texts, and not with --model")
         if self.prompt and not self.sample_every:
             raise VieteError("--text goes with --sample-every, since samples go on from it")
 

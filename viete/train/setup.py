@@ -14,7 +14,7 @@ processes the first begins or goes on, and the others `follow`.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from os.path import realpath
@@ -59,6 +59,14 @@ from viete.train.optimiser import Adam, spans
 from viete.train.processes import Team, data_parallel, own_device, team
 from viete.train.settings import CONFIG, Settings, load_settings, resume_settings, save_settings
 from viete.train.tokens import Tokens, memory_mapped, tokenize
+from viete.train.values import (
+    AnyBatches,
+    ValueBatches,
+    begin_weights,
+    fit_values,
+    model_values,
+    own_tokenizer,
+)
 
 TOKENS = "tokens"
 LARGE = 1 << 24  # bytes of data, above which its tokens are kept in files and mapped
@@ -76,8 +84,8 @@ class Job:
     model: CardData
     card: str
     vocabulary: Vocabulary
-    batches: Batches
-    validation: Batches | None
+    batches: AnyBatches
+    validation: AnyBatches | None
     engine: LossEngine
     masks: Masks
     optimiser: Adam
@@ -105,6 +113,11 @@ def begin(settings: Settings, card: CardData, run: Path) -> Job:
             f"{run}: what is written here would be data as well, since it is in the folder "
             f"{documents.path}; give a folder outside of it"
         )
+    if settings.model:
+        if settings.tokenizer == "characters":
+            settings = replace(settings, tokenizer=own_tokenizer(settings.model))
+        if Path(settings.model).exists():  # to be found again from any folder
+            settings = replace(settings, model=str(Path(settings.model).resolve()))
     if settings.tokenizer in ("characters", "bpe"):
         vocabulary = make_vocabulary(
             documents, settings.tokenizer, settings.vocabulary, settings.special
@@ -113,9 +126,12 @@ def begin(settings: Settings, card: CardData, run: Path) -> Job:
         raise VieteError(f"--special goes with a new vocabulary; {settings.tokenizer} has its own")
     else:
         vocabulary = load_vocabulary(settings.tokenizer)
-    card = fit_card(card, documents, vocabulary, settings)
+    if settings.model:
+        card = fit_values(card, model_values(settings), documents, vocabulary, settings)
+    else:
+        card = fit_card(card, documents, vocabulary, settings)
+        training_inputs(card)
     check_sets(card, settings.sets)
-    training_inputs(card)
     if given := next((p for p in card.parameters if p.from_config), None):
         raise VieteError(
             f"{card.title}: {given.name} is given by a config, and is not learned; training would "
@@ -190,10 +206,12 @@ def build_job(settings: Settings, run: Path, last: Checkpoint | None, lock: Bina
 
     count = None if tokens.starts is None else len(tokens.starts) - 1
     held = settings.validation if count is None else int(count * settings.validation)
-    batches, *validation = (Batches(model, tokens, vocabulary, settings, part)
-                            for part in PARTS[: 2 if held else 1])  # fmt: skip
+    parts = PARTS[: 2 if held else 1]
+    batches, *validation = batches_of(model, tokens, vocabulary, settings, parts)
     if last is not None:
         batches.check(last.state["batches"])
+    elif settings.model and not settings.weights:
+        begin_weights(model, engine.weights, batches.batch(0))
     ranks = {name: len(p.shape) for name, (p, _, _) in program(model).parameters.items()}
     shapes = {name: tuple(w.shape) for name, w in engine.weights.items()}
     adam = Adam(engine.flat, spans(shapes, ranks), settings, engine.spread)
@@ -205,6 +223,16 @@ def build_job(settings: Settings, run: Path, last: Checkpoint | None, lock: Bina
     held_out = validation[0] if validation else None
     return Job(settings, run, model, card_digest(run), vocabulary, batches, held_out, engine,
                masks, adam, last, lock, team())  # fmt: skip
+
+
+def batches_of(
+    card: CardData, tokens: Tokens, vocabulary: Vocabulary, settings: Settings, parts: Sequence[str]
+) -> list[AnyBatches]:
+    """The batches of some parts of the data: of texts, or of a model's values on them."""
+    if not settings.model:
+        return [Batches(card, tokens, vocabulary, settings, part) for part in parts]
+    values = model_values(settings)
+    return [ValueBatches(card, values, tokens, vocabulary, settings, part) for part in parts]
 
 
 def check_batch(settings: Settings, card: CardData) -> None:

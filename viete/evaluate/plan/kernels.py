@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from viete.errors import VieteError
+from viete.evaluate.greatest import greatest, greatest_in_torch
 from viete.notation.lexer import ELEMENTARY
 
 Call = Callable[[], Any]
@@ -134,6 +135,9 @@ def numpy_kernels() -> dict[str, Prepare]:
             partial(np.log, out, out=out),
             partial(np.add, out, top, out=out),
         )
+
+    def largest(out: Any, args: Any, attrs: Any) -> Call:
+        return lambda: np.copyto(out, greatest(args[0], attrs[0]))
 
     def softmax(out: Any, args: Any, attrs: Any) -> Call:
         z = args[0]
@@ -309,7 +313,8 @@ def numpy_kernels() -> dict[str, Prepare]:
         "take": take, "pick": pick, "concat": concat, "softmax": softmax,
         "softmax_back": softmax_back, "relu": relu, "relu_back": relu_back, "masked": masked,
         "nll": nll, "less_onehot": less_onehot, "gathered": gathered, "placed": placed,
-        "sigmoid": sigmoid, "silu": silu, "gelu": gelu, "gelu_tanh": gelu_tanh, "normed": normed,
+        "sigmoid": sigmoid, "greatest": largest, "silu": silu, "gelu": gelu, "gelu_tanh": gelu_tanh,
+        "normed": normed,
     }  # fmt: skip
 
 
@@ -407,6 +412,9 @@ def torch_kernels() -> dict[str, Prepare]:
 
     def concat(out: Any, args: Any, attrs: Any) -> Call:
         return partial(torch.cat, args, attrs[0], out=out)
+
+    def largest(out: Any, args: Any, attrs: Any) -> Call:
+        return lambda: out.copy_(greatest_in_torch(args[0], attrs[0]))
 
     def softmax(out: Any, args: Any, attrs: Any) -> Call:
         return partial(torch.softmax, args[0], -1, out=out)
@@ -508,7 +516,7 @@ def torch_kernels() -> dict[str, Prepare]:
         "mod": ufunc(torch.remainder), "quotient": ufunc(torch.floor_divide),
         "pick": pick, "concat": concat, "softmax": softmax, "softmax_back": softmax_back,
         "relu": relu, "relu_back": relu_back, "masked": masked, "nll": nll,
-        "less_onehot": less_onehot,
+        "less_onehot": less_onehot, "greatest": largest,
         "gathered": gathered, "placed": placed,
         "gelu_back": gelu_back, "gelu": gelu("none"), "gelu_tanh": gelu("tanh"),
         "silu": lambda out, args, attrs: partial(aten.silu.out, args[0], out=out),

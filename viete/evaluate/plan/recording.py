@@ -51,6 +51,9 @@ class Nodes(Backend):
     def softmax(self, z: Node, axis: int, fresh: bool) -> Node:
         return self.by_rows("softmax", z, axis)
 
+    def greatest(self, z: Node, axis: int, k: int) -> Node:
+        return self.by_rows("greatest", z, axis, (k,))
+
     def logsumexp(self, z: Node, axis: int) -> Node:
         z, back = last(self.xp, z, axis)
         found = self.xp.reduced("logsumexp", z, z.ndim - 1)

@@ -46,7 +46,7 @@ from viete.notation.tree import (
     transform,
     walk,
 )
-from viete.rewrite.adjoint.activity import depends, reached
+from viete.rewrite.adjoint.activity import depends, held, reached
 from viete.rewrite.simplify import row_sum, simplified
 
 BY_ENTRY = ENTRYWISE | COMPARISONS | LOGICAL | {"where"}
@@ -156,6 +156,7 @@ class Doubling:
         self.model, self.shapes = card, shapes_of(card)
         real = {i.name for i in card.inputs if i.high is None}
         self.active: Collection[str] = reached(card, real | {p.name for p in card.parameters})
+        self.stop = held(card)
         self.rules = [rule.among(card.hidden) for rule in derivatives()]
         self.ruled = {rule.head for rule in self.rules}
         made = [e.name for e in card.equations]
@@ -173,6 +174,10 @@ class Doubling:
         """Names for the sizes in definitions of functions that are put in."""
         return Measuring(self.model)
 
+    def depends(self, e: Expr, active: Collection[str] | None = None) -> bool:
+        """Whether a derivative passes from ``e`` to what is ``active``."""
+        return depends(e, self.active if active is None else active, self.stop)
+
     def learned_arguments(self) -> dict[str, set[str]]:
         """By a function of the card's its arguments that a derivative passes to."""
         found: dict[str, set[str]] = {f.name: set() for f in self.model.functions}
@@ -181,7 +186,7 @@ class Doubling:
             for x in walk(e):
                 if isinstance(x, Apply) and x.op in found:
                     given = zip(self.model.function[x.op].arguments, x.args, strict=False)
-                    found[x.op] |= {a.symbol.key for a, v in given if depends(v, active)}
+                    found[x.op] |= {a.symbol.key for a, v in given if self.depends(v, active)}
 
         for e in self.model.equations:
             calls(e.right, self.active)
@@ -208,15 +213,15 @@ class Doubling:
             return e
         inner = self.inside(e, env) if isinstance(e, Bind | Table) else env
         e = rebuilt(e, [*(self.into(x, env) for x in parts[:-1]), self.into(parts[-1], inner)])
-        if not isinstance(e, Apply) or e.op != "where" or not depends(e, self.active):
+        if not isinstance(e, Apply) or e.op != "where" or not self.depends(e):
             return e
         test, yes, no = e.args
         found = self.type(test, env)
         number = found is not None and not found.shape
         side = Side(test, True, number, rows=found is not None and found.shape[1:] == (ONE,))
-        if depends(yes, self.active):
+        if self.depends(yes):
             yes = self.under(yes, side, env)
-        if depends(no, self.active):
+        if self.depends(no):
             no = self.under(no, replace(side, holds=False), env)
         if (yes, no) != e.args[1:]:
             self.conditions[test] = side
@@ -319,7 +324,7 @@ class Doubling:
 
     def fixed(self, base: Expr, exponent: Expr) -> bool:
         """Whether a power is one of a positive number that nothing learned changes, as in RoPE."""
-        return self.positive(base) and not depends(exponent, self.active)
+        return self.positive(base) and not self.depends(exponent)
 
     def positive(self, e: Expr) -> bool:
         """Whether a formula is known to be greater than 0, as a square and an ε are."""

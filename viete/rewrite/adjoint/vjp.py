@@ -34,7 +34,7 @@ from viete.notation.tree import (
     transform,
     walk,
 )
-from viete.rewrite.adjoint.activity import depends, reached
+from viete.rewrite.adjoint.activity import depends, held, reached
 from viete.rewrite.adjoint.blocks import Readers, Reading, block_expr
 from viete.rewrite.adjoint.double_where import Doubled, Side, by_entry, is_where
 from viete.rewrite.adjoint.scatter import picked_back, row_of
@@ -74,13 +74,13 @@ class Passing:
         self.part = ""  # the titled part of the card that we are in
         self.doubled: set[Expr] = set()  # the conditions that stand below themselves once more
         self.start: int | None = None  # where in ``out`` the loop begins that we are in
-        self.active = reached(card, wanted)
+        self.active, self.stop = reached(card, wanted), held(card)
         self.values = {e.name for e in card.equations}
         self.fitting: dict[str, list[Rule]] = {}
 
     def depends(self, e: Expr) -> bool:
         """Whether a derivative passes from ``e`` to what is wanted."""
-        return depends(e, self.active)
+        return depends(e, self.active, self.stop)
 
     # -- one operation -----------------------------------------------------------------------------
 

@@ -1,0 +1,123 @@
+"""Features that a card learned (`viete.cards.catalogue.coders`), as files of others have them.
+
+A card computes in units of the value's own size σ, and one that decides apart which features are
+active has a gate. In the arrays that are made of its weights there is neither: units go into the
+weights, and a gate is a threshold. So one mechanism puts all of them into a model.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from viete.atomic import replacing
+from viete.errors import VieteError
+from viete.formats.files import save_safetensors
+from viete.graph.card import CardData
+from viete.model.mapping import load_weights
+from viete.model.trained import open_run
+from viete.notation.tree import walk
+
+NEEDED = ("W_enc", "W_dec", "b_dec")
+
+
+@dataclass(frozen=True)
+class LearnedCoder:
+    """Arrays of features: W_enc (d, F), b_enc (F), W_dec (F, d), b_dec (d), perhaps threshold (F).
+
+    ``k`` is how many are active at a position, 0 where no number is given; ``model`` is whose
+    values they are of, ``reads`` and ``writes`` are their places.
+    """
+
+    arrays: Mapping[str, np.ndarray]
+    k: int
+    model: str
+    reads: str
+    writes: str
+
+    @property
+    def centred(self) -> bool:
+        """Whether b_dec is taken from what is read, as autoencoders do."""
+        return self.reads == self.writes
+
+    @property
+    def kind(self) -> str:
+        """What SAELens calls their architecture."""
+        if not self.centred:
+            return "transcoder"
+        return "topk" if self.k else "jumprelu" if "threshold" in self.arrays else "standard"
+
+
+def learned_coder(path: str | Path, revision: str | None = None) -> LearnedCoder:
+    """The features that a run learned, or those of a card with its weights beside it.
+
+    Raises VieteError for a card that does not say of which place its features are.
+    """
+    folder = open_run(path, revision)
+    card, weights = folder.model, load_weights(folder.model, folder.tensors)
+    facts = dict(card.facts)
+    if missing := [name for name in NEEDED if name not in weights]:
+        raise VieteError(
+            f"{path} has no {missing[0]}, and is no card of features; those have W_enc, W_dec, "
+            f"b_dec, as the card sae does"
+        )
+    if "reads" not in facts:
+        raise VieteError(f"{path} does not say what its features read; viete train notes it")
+    writes = facts.get("writes", facts["reads"])
+    size = float(card.sizes.get("sigma", 1))
+    out = float(card.sizes.get("tau", size))
+    w = {name: widened(np.asarray(a)) for name, a in weights.items()}
+    scale = np.exp(w["r"]) if "b_gate" in w else np.ones(w["W_enc"].shape[1], w["W_enc"].dtype)
+    shift = w["b_mag"] if "b_gate" in w else w["b_enc"]
+    arrays = {"W_enc": w["W_enc"] * scale / size, "b_enc": shift, "W_dec": w["W_dec"] * out,
+              "b_dec": w["b_dec"] * out}  # fmt: skip
+    if "b_gate" in w:  # the gate is open where what is before the gate is above this
+        arrays["threshold"] = np.maximum(shift - scale * w["b_gate"], 0)
+    elif "theta" in w:
+        arrays["threshold"] = np.maximum(w["theta"], 0)
+    return LearnedCoder(arrays, active(card), facts.get("model", ""), facts["reads"], writes)
+
+
+def active(card: CardData) -> int:
+    """How many features are active at a position; 0 where a card gives no number."""
+    tops = any(card.library_name(x) == "top" for e in card.equations for x in walk(e.right))
+    return int(card.sizes["k"]) if tops else 0
+
+
+def widened(a: np.ndarray) -> np.ndarray:
+    """Half precision as single, which NumPy multiplies."""
+    return a if a.dtype in (np.float32, np.float64) else a.astype(np.float32)
+
+
+def save_coder(coder: LearnedCoder, folder: str | Path) -> Path:
+    """Write features as SAELens does: ``cfg.json`` and ``sae_weights.safetensors``."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    wide = coder.arrays["W_enc"].shape
+    metadata = {"model_name": coder.model, "hook_name": coder.reads, "hook_head_index": None,
+                "prepend_bos": False}  # fmt: skip
+    config = {
+        "architecture": coder.kind, "d_in": wide[0], "d_sae": wide[1],
+        "dtype": str(coder.arrays["W_enc"].dtype), "device": "cpu",
+        "apply_b_dec_to_input": coder.centred, "normalize_activations": "none",
+        "reshape_activations": "none",
+    }  # fmt: skip
+    if coder.k:
+        config |= {"k": coder.k, "rescale_acts_by_decoder_norm": False}
+    if not coder.centred:
+        config |= {"d_out": coder.arrays["W_dec"].shape[1]}
+        metadata |= {"hook_name_out": coder.writes}
+        if "threshold" in coder.arrays:
+            config["architecture"] = "jumprelu_transcoder"
+    save_safetensors(folder / "sae_weights.safetensors", {
+        name: np.ascontiguousarray(a) for name, a in coder.arrays.items()})  # fmt: skip
+    with replacing(folder / "cfg.json") as file:
+        file.write((json.dumps(config | {"metadata": metadata}, indent=1) + "\n").encode())
+    return folder
+
+
+__all__ = ["LearnedCoder", "learned_coder", "save_coder"]

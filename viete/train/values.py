@@ -1,0 +1,224 @@
+"""Values of a model as what another card learns: rows of one place, or of two, in runs of texts.
+
+A card of features (`viete.cards.catalogue.coders`) has a real input of rows that it reads, and
+perhaps one of rows that it is to write. A batch is a pure function of the data, the seed and its
+number, as those of texts are: windows of text are run through the model, as many batches of them
+together as `ROOM` takes, and their rows are shuffled among these batches, since rows of one text
+are alike. Nothing else is held, so that a corpus may be of any length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from viete.errors import VieteError
+from viete.evaluate.labelled import Array
+from viete.formats.hub import located
+from viete.graph.card import CardData, Input
+from viete.model.folder import open_folder
+from viete.model.mapping import load_weights
+from viete.model.places import PlaceValues, name_of, place_of
+from viete.model.trained import is_run, open_run
+from viete.notation.tree import Ref
+from viete.text.data import Documents
+from viete.text.vocabulary import Vocabulary
+from viete.train.batches import PARTS, Batches, random_numbers
+from viete.train.fitting import with_loss
+from viete.train.inputs import training_inputs
+from viete.train.settings import Settings
+from viete.train.tokens import Tokens
+
+LENGTH = 128  # tokens of a text, where a model's context is longer and nothing else is asked for
+ROOM = 1 << 26  # bytes of rows that are shuffled together
+MIXED = 16  # batches that are, at most
+FIRST = 1 << 12  # tokens by which the size of a value is measured
+MODEL, READS, WRITES = "model", "reads", "writes"  # facts of a card of features
+ENCODE, DECODE, SHIFT = "W_enc", "W_dec", "b_dec"  # weights that begin with what is known
+
+
+def model_values(settings: Settings) -> PlaceValues:
+    """The rows that a card learns from, of the model that the settings name.
+
+    Raises VieteError for a model that is none, and for a place that it does not have.
+    """
+    torch = settings.engine != "numpy"
+    source = settings.model
+    found = open_run(source) if is_run(source) else open_folder(source)
+    weights = load_weights(found.model, found.tensors, "torch" if torch else "numpy",
+                           settings.dtype, settings.device)  # fmt: skip
+    places = [place_of(found.model, settings.reads, "--reads")]
+    if settings.writes:
+        places.append(place_of(found.model, settings.writes, "--writes"))
+    return PlaceValues(with_loss(found.model), weights, places)
+
+
+def own_tokenizer(model: str) -> str:
+    """The file of the tokenizer beside a model."""
+    path = located(model, None).resolve()
+    tokenizer = (path if path.is_dir() else path.parent) / "tokenizer.json"
+    if not tokenizer.is_file():
+        raise VieteError(
+            f"{model} has no tokenizer.json, by which it knows the tokens; say which with "
+            f"--tokenizer"
+        )
+    return str(tokenizer)
+
+
+def real_inputs(card: CardData) -> list[Input]:
+    """The inputs of rows that a card of features has: what it reads, and what it is to write."""
+    found = [i for i in card.inputs if i.high is None and i.default is None]
+    if len(found) != len(card.inputs) or not found or any(len(i.shape) != 2 for i in found):
+        raise VieteError(
+            f"{card.title} does not learn values of a model; its inputs are rows such as "
+            f"x ∈ ℝ^{{n × d}}, as those of the cards sae and transcoder are"
+        )
+    return found
+
+
+def fit_values(
+    card: CardData, values: PlaceValues, documents: Documents, vocabulary: Vocabulary,
+    settings: Settings,
+) -> CardData:  # fmt: skip
+    """The card for these values: their widths, their size, and where they are of."""
+    inputs = real_inputs(card)
+    if len(inputs) != len(values.places):
+        two = "two inputs, what it reads and what it is to write: give --reads and --writes"
+        one = f"one input, {inputs[0].name}: leave out --writes"
+        raise VieteError(f"{card.title} has {two if len(inputs) == 2 else one}")
+    if documents.dialogs:
+        raise VieteError(f"{documents.path} are dialogs, and values are learned from plain text")
+    card = with_loss(card)
+    if not settings.weights:
+        sizes = {k: w for i, w in zip(inputs, values.widths, strict=True)
+                 if isinstance(k := i.shape[1], Ref)}  # fmt: skip
+        rows = first_rows(values, documents, vocabulary, text_length(values, settings))
+        units = zip(("sigma", "tau"), rows, strict=False)
+        own = {d.name for d in card.dims if d.value is not None}
+        scale = {k: f"{np.sqrt(np.square(a, dtype=float).mean()) or 1:.4g}" for k, a in units}
+        bound = {k.key: v for k, v in sizes.items()} | scale
+        card = card.bind(**{k: v for k, v in bound.items() if k in own})
+        limit = card.lengths.get(getattr(inputs[0].shape[0], "key", ""))
+        if isinstance(limit, Ref):
+            card = card.bind(**{limit.key: text_length(values, settings)})
+    here = {MODEL: settings.model, READS: name_of(values.card, values.places[0])}
+    if settings.writes:
+        here[WRITES] = name_of(values.card, values.places[1])
+    facts = [fact for fact in card.facts if fact[0] not in here]
+    return replace(card, facts=(*facts, *here.items()))
+
+
+def text_length(values: PlaceValues, settings: Settings) -> int:
+    """Tokens in a text that is run."""
+    return settings.length or min(training_inputs(values.card).context, LENGTH)
+
+
+def first_rows(
+    values: PlaceValues, documents: Documents, vocabulary: Vocabulary, length: int
+) -> list[np.ndarray]:
+    """The values of the first tokens of the data."""
+    ids: list[int] = []
+    for piece in documents.pieces():
+        ids += vocabulary.encode(piece.text[: 16 * FIRST], piece.where).tolist()
+        if len(ids) >= FIRST:
+            break
+    length = min(length, max(1, len(ids)))
+    count = max(1, min(len(ids), FIRST) // length)
+    return values(np.array(ids[: count * length], np.int64).reshape(count, length))
+
+
+class ValueBatches:
+    """The batches of one part of the data as rows of a model's values; see `Batches`.
+
+    Raises VieteError as that does, for the model that is run.
+    """
+
+    def __init__(
+        self, card: CardData, values: PlaceValues, data: Tokens, vocabulary: Vocabulary,
+        settings: Settings, part: str = "train",
+    ) -> None:  # fmt: skip
+        settings = replace(settings, length=text_length(values, settings))
+        self.text = Batches(values.card, data, vocabulary, settings, part)
+        self.values, self.settings, self.data = values, settings, data
+        self.names = [i.name for i in real_inputs(card)]
+        bytes_each = settings.batch * self.text.length * sum(values.widths) * 4
+        self.mixed = max(1, min(MIXED, ROOM // bytes_each))
+        self.held: tuple[int, dict[str, Array]] = (-1, {})
+
+    @property
+    def epoch(self) -> int:
+        """How many batches have as many rows as the data has tokens."""
+        return self.text.epoch
+
+    def batch(self, k: int) -> dict[str, Array]:
+        """The inputs of the card at step k by name, (batch, n, width)."""
+        group, place = divmod(k, self.mixed)
+        if self.held[0] != group:
+            self.held = group, self.shuffled(group)
+        size = self.settings.batch
+        return {name: a[place * size : (place + 1) * size] for name, a in self.held[1].items()}
+
+    def shuffled(self, group: int) -> dict[str, Array]:
+        """The rows of some batches one after the other, in an order of their own."""
+        numbers = range(group * self.mixed, (group + 1) * self.mixed)
+        ids = np.concatenate([self.text.batch(k)[self.text.takes.tokens] for k in numbers])
+        random = random_numbers(
+            self.settings.seed, 2 * len(PARTS) + PARTS.index(self.text.part), group, ids.size
+        )
+        order = np.argsort(random, kind="stable")
+        return {name: a.reshape(ids.size, -1)[order].reshape(a.shape)
+                for name, a in zip(self.names, self.values(ids), strict=True)}  # fmt: skip
+
+    def evaluation(self, count: int) -> Iterator[dict[str, Array]]:
+        """The values of the same texts at every call."""
+        for batch in self.text.evaluation(count):
+            arrays = self.values(batch[self.text.takes.tokens])
+            yield dict(zip(self.names, arrays, strict=True))
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """As that of `Batches`."""
+        return self.text.state
+
+    def check(self, state: Mapping[str, Any]) -> None:
+        """As `Batches.check`."""
+        self.text.check(state)
+
+
+AnyBatches = Batches | ValueBatches
+
+
+def begin_weights(card: CardData, weights: Mapping[str, Array], batch: Mapping[str, Array]) -> None:
+    """Have the weights of features begin with what is known of their values.
+
+    What is there without any feature is the mean of what is written. Features of an autoencoder
+    read in the direction in which they write (Bricken et al. 2023).
+    """
+    last = list(batch)[-1]
+    size = float(card.sizes.get("tau" if len(batch) == 2 else "sigma", 1))
+    if SHIFT in weights:
+        mean = batch[last].reshape(-1, batch[last].shape[-1]).mean(0) / size
+        put(weights[SHIFT], mean)
+    if len(batch) == 1 and ENCODE in weights and DECODE in weights:
+        weights[ENCODE][...] = weights[DECODE].T
+
+
+def put(weight: Array, array: np.ndarray) -> None:
+    """An array of NumPy written into a weight."""
+    if hasattr(weight, "detach"):
+        weight.copy_(weight.new_tensor(array))
+    else:
+        weight[...] = array
+
+
+__all__ = [
+    "AnyBatches",
+    "ValueBatches",
+    "begin_weights",
+    "fit_values",
+    "model_values",
+    "own_tokenizer",
+]
