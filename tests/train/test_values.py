@@ -238,7 +238,7 @@ def test_what_does_not_fit_is_said(toy: Path, tmp_path: Path) -> None:
     assert "leave out --writes" in said("sae", "--writes", "x")
     assert "has a row for each position" in said("sae", "--reads", "x_0")
     assert "what features read" not in said("sae", "--reads", "z")
-    assert "are dialogs" in said("sae", "--data", "dialogs")
+    assert "learned from running text" in said("sae", "--data", "dialogs")
     assert "go together" in viete("train", "sae", "--reads", "x", "--data", "dialogs",
                                   "-o", tmp_path / "run", code=2).err  # fmt: skip
     assert not (tmp_path / "run").exists()

@@ -89,8 +89,11 @@ def fit_values(
         two = "two inputs, what it reads and what it is to write: give --reads and --writes"
         one = f"one input, {inputs[0].name}: leave out --writes"
         raise VieteError(f"{card.title} has {two if len(inputs) == 2 else one}")
-    if documents.dialogs:
-        raise VieteError(f"{documents.path} are dialogs, and values are learned from plain text")
+    if documents.apart:
+        raise VieteError(
+            f"{documents.path}: values are learned from running text, with --kind text, and not of "
+            f"dialogs or lines"
+        )
     card = with_loss(card)
     if not settings.weights:
         sizes = {k: w for i, w in zip(inputs, values.widths, strict=True)

@@ -34,7 +34,7 @@ def depends(e: Expr, active: Collection[str], stop: str) -> bool:
 
 @lru_cache(maxsize=1 << 15)
 def passed_to(e: Expr, stop: str) -> frozenset[str]:
-    """The names to which a derivative passes from ``e``; none through indices, tests and ``stop``."""
+    """The names to which a derivative passes; none through indices, tests and ``stop``."""
     match e:
         case Ref():
             return frozenset((e.key,))
