@@ -115,8 +115,6 @@ class Coders:
     def place(self, card: CardData, name: str) -> Expr:
         """A place of the card, over the letter of its blocks."""
         names = Names(card)
-        if name.startswith("blocks."):
-            return place_of(card, name, "the place")
         whole = f"blocks.{{l}}.{name}"
         if whole in names.entries:
             found = names.get(whole)
@@ -125,6 +123,8 @@ class Coders:
             )
             letter = names.loop.index if names.loop else "i"
             return transform(formula, lambda x: Idx(letter) if x == Idx("i") else None)
+        if "hook" in name:
+            return place_of(card, name)
         return parse(Text(name, "<features>"), card.scope)
 
     def array(
