@@ -160,9 +160,11 @@ class ByHand:
         x = self.norm(see("logits", out, fixed), "")
         found = x @ (w["W_U"] if "W_U" in w else w["W_E"].T)
         if post:
-            cap = float(self.card.sizes["c_U"])
-            found = cap * torch.tanh(found / cap)
+            found = self.capped(found, float(self.card.sizes["c_U"]))
         return found
+
+    def capped(self, found: Tensor, cap: float) -> Tensor:
+        return cap * torch.tanh(found / cap)
 
 
 def means_by_hand(model: ByHand, given: Sequence[np.ndarray]) -> dict[str, Tensor]:
@@ -244,6 +246,51 @@ def test_what_a_circuit_is_held_against_is_a_card(name: str) -> None:
     found = [card.run(ids, weights=weights)[show(runs.number.member)] for ids in texts()]
     count = len(wanted)
     np.testing.assert_allclose(np.array(found).T[:count], wanted, rtol=0, atol=1e-10)
+
+
+class RelevantByHand(ByHand):
+    """With what is held detached, products by half, and activations as ratios."""
+
+    def norm(self, x: Tensor, label: str) -> Tensor:
+        w = self.weights
+        if self.name == "attention-only-2":
+            return x
+        eps, scale = float(self.card.sizes["epsilon"]), w["gamma" + label]
+        if self.name in ("gpt2", "pythia"):
+            x = x - x.mean(-1, keepdim=True)
+            x = x / (x.pow(2).mean(-1, keepdim=True) + eps).sqrt().detach()
+            return x * scale + w["beta" + label]
+        scale = 1 + scale if self.name == "gemma2" else scale
+        return x / (x.pow(2).mean(-1, keepdim=True) + eps).sqrt().detach() * scale
+
+    def pattern(self, q: Tensor, k: Tensor, i: int) -> Tensor:
+        return super().pattern(q, k, i).detach()
+
+    def mlp(self, x: Tensor, i: int) -> Tensor:
+        w, act = self.weights, torch.nn.functional
+        if self.name in ("llama", "gemma2"):
+            gate, up = x @ w[f"W_G^{i}"], x @ w[f"W_1^{i}"]
+            y = act.silu(gate) if self.name == "llama" else act.gelu(gate, approximate="tanh")
+            y = gate * (y / gate).detach()
+            return ((y * up.detach() + y.detach() * up) / 2) @ w[f"W_2^{i}"]
+        approximate = "tanh" if self.name == "gpt2" else "none"
+        z = x @ w[f"W_1^{i}"] + w[f"b_1^{i}"]
+        ratio = (act.gelu(z, approximate=approximate) / z).detach()
+        return (z * ratio) @ w[f"W_2^{i}"] + w[f"b_2^{i}"]
+
+    def capped(self, found: Tensor, cap: float) -> Tensor:
+        return found * (super().capped(found, cap) / found).detach()
+
+
+@pytest.mark.parametrize("name", ["gpt2", "gemma2"])
+def test_relevances_are_those_of_pytorch_with_the_rules_by_hand(name: str) -> None:
+    model = small(name)
+    given = texts()
+    circuits = Circuits(model.card, model.weights, OF, given, score="relevance")
+    hand = RelevantByHand(name, model)
+    wanted = scores_by_hand(hand, given, means_by_hand(hand, given))
+    for edge, score in circuits.scores.items():
+        assert score == pytest.approx(wanted[show(edge.writer), show(edge.reader)], abs=1e-10)
 
 
 def test_scores_of_several_steps_are_integrated_gradients() -> None:

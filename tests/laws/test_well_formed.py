@@ -19,6 +19,7 @@ from viete.rewrite.adjoint.double_where import double_where
 from viete.rewrite.folding import folded
 from viete.rewrite.incremental import derived
 from viete.rewrite.padding import padded
+from viete.rewrite.relevance import relevance
 from viete.rewrite.renaming import joined
 from viete.rewrite.transcoding import Coding, transcoded
 
@@ -40,6 +41,7 @@ REWRITINGS: dict[str, Callable[[vt.Card], vt.Card]] = {
     "distinct": distinct,
     "folded": lambda m: [m, *(x.model for x in folded(m))][-1],
     "padded grad": lambda m: padded(m.grad()),
+    "relevance": relevance,
     "recognised": lambda m: rewrite(m, rules("rewrite", "recognition.md"))[0],
     "incremental padded": lambda m: derived(padded(m)).model,
     "coded": coded,

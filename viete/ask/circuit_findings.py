@@ -15,12 +15,15 @@ from viete.evaluate.answer_page import literal
 from viete.notation.printer import show
 from viete.notation.tree import Expr
 
+FIRST_ORDER = "first order"
+
 
 @dataclass(frozen=True)
 class CircuitFindings(Displayed):
     """What was measured of some edges of ``count``, on some texts.
 
-    ``estimates`` are the edges' scores, and ``exact`` is what the model loses without each.
+    ``estimates`` are the edges' scores, by what ``score`` says, and ``exact`` is what the model
+    loses without each.
     """
 
     of: Expr
@@ -30,6 +33,7 @@ class CircuitFindings(Displayed):
     numbers: CircuitNumbers
     estimates: Mapping[CircuitEdge, float]
     exact: Mapping[CircuitEdge, float]
+    score: str
 
     @property
     def faithfulness(self) -> float:
@@ -61,7 +65,8 @@ class CircuitFindings(Displayed):
 
     def page(self, style: str = "unicode") -> Sequence[Block]:
         """What was measured, and a row for each edge, the largest first."""
-        header = ["edge", "first order", "exact", "in the circuit"]
+        score = FIRST_ORDER if self.score == "gradient" else self.score
+        header = ["edge", score, "exact", "in the circuit"]
         ordered = sorted(self.edges, key=lambda e: -abs(self.exact[e]))
         rows = [[str(e), f"{self.estimates[e]:+.4f}", f"{self.exact[e]:+.4f}",
                  f"{self.numbers.lost(e):+.4f}"] for e in ordered]  # fmt: skip
@@ -93,6 +98,7 @@ def findings(circuits: Circuits, edges: Collection[CircuitEdge]) -> CircuitFindi
         ),
         estimates=circuits.scores,
         exact=circuits.exact(some),
+        score=circuits.score,
     )
 
 

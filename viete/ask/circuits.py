@@ -3,9 +3,9 @@
 An edge is scored to first order, by the derivative of the number by the reader's own stream times
 how far the writer is from its mean at that position (edge attribution patching: Syed, Rager & Conmy
 2023). Of several steps the derivative is the mean of those on the way from the embeddings' means
-(integrated gradients: Hanna, Pezzelle & Belinkov 2024). It is scored exactly by running the model
-with the edge at its mean (activation patching). Every circuit is a card, see
-`viete.ask.circuit_card`.
+(integrated gradients: Hanna, Pezzelle & Belinkov 2024). In the place of derivatives there may be
+relevances (RelP: Jafari et al. 2025), which are the derivatives of `viete.rewrite.relevance`. An
+edge is scored exactly by running the model with it at its mean (activation patching).
 """
 
 from __future__ import annotations
@@ -35,29 +35,43 @@ from viete.notation.printer import show
 from viete.notation.tree import Ref, refs
 from viete.notation.words import Words
 from viete.rewrite.adjoint.shares import partial as slope
+from viete.rewrite.relevance import relevance
 
 Array = Any
+
+SCORES = {
+    "gradient": "derivatives, by the reader's stream",
+    "relevance": "relevances, of which an edge into queries or keys has none",
+    "patching": "what the model loses without the edge, a run for each",
+}
 
 
 class Circuits(Ablations):
     """The edges of a model's card that a number of its runs, ``of``, is made of, on some texts.
 
-    ``steps`` is how many derivatives are taken; all else is as `Ablations` has it.
+    They are scored by what `SCORES` says; ``steps`` is how many derivatives or relevances are
+    taken. All else is as `Ablations` has it.
     """
 
     def __init__(
         self, card: CardData, weights: Mapping[str, Array], of: str,
         texts: Sequence[Array | Example], source: str = "",
-        words: Callable[[], Words] | None = None, steps: int = 1,
+        words: Callable[[], Words] | None = None, steps: int = 1, score: str = "gradient",
     ) -> None:  # fmt: skip
+        if score not in SCORES:
+            raise VieteError(f"an edge is scored by {', '.join(SCORES)}, not {score!r:.40}")
         if steps < 1:
             raise VieteError(f"steps is how many derivatives are taken, at least 1, not {steps}")
         super().__init__(card, weights, of, texts, source, words)
-        self.steps = steps
+        self.steps, self.score = steps, score
+        whole = self.whole.card
+        self.derived = relevance(whole) if score == "relevance" else whole
 
     @cached_property
     def scores(self) -> dict[CircuitEdge, float]:
-        """What the number owes to each edge to first order, in the mean over the texts."""
+        """What the number owes to each edge, in the mean over the texts."""
+        if self.score == "patching":
+            return self.exact(self.edges)
         totals = dict.fromkeys(self.edges, 0.0)
         for given, run in zip(self.batches, self.clean, strict=True):
             arrays = {w: self.array(run, w) for w in self.wiring.writers}
@@ -72,15 +86,22 @@ class Circuits(Ablations):
     def slopes(self, run: Run) -> dict[Port, np.ndarray]:
         """The derivatives of the number by the readers' streams."""
         metric = query(run, self.metric).formula
-        inner, _ = backward(run, Text(show(metric), "<of>"), metric, self.values[0])
+        last = self.wiring.ports[-1].stream
+        inner, _ = backward(run, Text(show(metric), "<of>"), metric, last)
         by = {p: Ref(slope(p.stream.symbol)) for p in self.wiring.ports}
+        types = inner.program.shapes.types  # of what is held there is no derivative
+        by = {p: ref for p, ref in by.items() if ref.key in types}
         inner.supply({(ref.key, ()) for ref in by.values()})
         return {p: self.array(inner, ref) for p, ref in by.items()}
 
     def way(self, given: Mapping[str, Array], run: Run) -> Iterator[Run]:
-        """Runs on the way from the means of the embeddings to these, or with one step the run."""
+        """Runs on the way from the means of the embeddings to these, or with one step the run.
+
+        They are runs of the card whose derivatives are taken.
+        """
         if self.steps == 1:
-            yield run
+            same = self.derived is self.whole.card
+            yield run if same else execute(program(self.derived), given, self.whole_weights, [])
             return
         later = set[Ref]()  # what reads the stream
         for m in self.wiring.made.values():
@@ -92,7 +113,7 @@ class Circuits(Ablations):
             put: dict[Member, Intervention] = {
                 (w.key, ()): partial(between, mean=self.means[w], part=part) for w in writers
             }
-            yield execute(program(self.whole.card), given, self.whole_weights, [], put=put)
+            yield execute(program(self.derived), given, self.whole_weights, [], put=put)
 
     def exact(self, edges: Iterable[CircuitEdge]) -> dict[CircuitEdge, float]:
         """What is lost of the number when one edge alone is at its mean, in the mean over texts."""
@@ -147,4 +168,4 @@ def between(value: Value, _: int | None, mean: np.ndarray, part: float) -> Value
     return replace(value, array=rows + part * (value.array - rows))
 
 
-__all__ = ["Circuits"]
+__all__ = ["SCORES", "Circuits"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from viete.cli.options import Output, SourceOptions, WeightOptions, emit
+from viete.cli.options import Output, SourceOptions, WeightOptions, choice, emit
 from viete.document.rendering import render
 from viete.errors import VieteError
 
@@ -31,6 +31,15 @@ def circuit(
     steps: Annotated[
         int, typer.Option(min=1, help="So many derivatives: integrated gradients.")
     ] = 1,
+    score: Annotated[
+        str,
+        choice(
+            ("gradient", "relevance", "patching"),
+            "--score",
+            help="An edge's score: derivatives; relevances (RelP); or what is lost without it, "
+            "a run for each edge.",
+        ),
+    ] = "gradient",
     output: Output = None,
 ) -> None:
     """Find the edges that a number of a model owes itself to; write what is left as a card.
@@ -49,7 +58,7 @@ def circuit(
     if model is None:
         weights.complete(card)
         model = Card.of(card).with_weights(weights.weights, seed=weights.seed or 0)
-    circuits = model.circuits(of, texts, steps)
+    circuits = model.circuits(of, texts, steps, score)
     if len(counts) > 1:
         from viete.report.pictures.curve import curve
 

@@ -299,12 +299,15 @@ class Model(Verbs, Texts, Hooked, Generic[C]):
         other = self.evidence.check(tokens=tokens, texts=texts, seed=seed, **inputs)
         return found if isinstance(other, Claims) else found.with_claims_of(other)
 
-    def circuits(self, of: str, texts: Any, steps: int = 1) -> Circuits:
+    def circuits(
+        self, of: str, texts: Any, steps: int = 1, score: str = "gradient"
+    ) -> Circuits:  # fmt: skip
         """The edges that a number of the model's runs owes itself to, with their scores.
 
         ``of`` is one number of each text, ``texts`` a file, a list of texts or of ids, or drawn
         ones, as ``repeated(16)``; in JSON lines, or as objects, texts may have words that ``of``
-        names. With ``steps`` a score is by integrated gradients. Raises
+        names. With ``steps`` a score is by integrated gradients; ``score`` may be "relevance" or
+        "patching" in the place of "gradient". Raises
         VieteError for what is no number, and for a card without a residual stream. See
         `viete.ask.circuits`.
         """
@@ -313,7 +316,7 @@ class Model(Verbs, Texts, Hooked, Generic[C]):
         named = isinstance(texts, str | Path)
         source = str(texts) if named else ""
         some = self.examples(texts)
-        return Circuits(self.card, self.weights, of, some, source, lambda: self.words, steps)
+        return Circuits(self.card, self.weights, of, some, source, lambda: self.words, steps, score)
 
     def examples(self, texts: Any) -> ExampleTexts:
         """Texts as ids with what stands beside each: of a file, of a list of texts, of ids or of
@@ -344,8 +347,9 @@ class Model(Verbs, Texts, Hooked, Generic[C]):
         return Checkpoints(self.reopen, revisions(self.reopen.args[1], which or "all"))
 
     def circuit(
-        self, of: str, texts: Any, edges: int | Collection[CircuitEdge] = 20, steps: int = 1
-    ) -> Self:
+        self, of: str, texts: Any, edges: int | Collection[CircuitEdge] = 20, steps: int = 1,
+        score: str = "gradient",
+    ) -> Self:  # fmt: skip
         """What is left of the model with some edges, all else at its mean over the texts.
 
         >>> circuit = model.circuit("logits_{-1, 5}", "texts.txt", edges=20)        # doctest: +SKIP
@@ -353,12 +357,12 @@ class Model(Verbs, Texts, Hooked, Generic[C]):
         True
 
         Its card has the equations of what is left, and claims what it gives, and how faithful that
-        is, of these texts. ``edges`` is how many, the largest to first order, or which. Raises
+        is, of these texts. ``edges`` is how many, those of the largest scores, or which. Raises
         VieteError as `circuits` does, and where the texts have nothing to explain.
         """
         from viete.ask.circuit_findings import findings
 
-        search = self.circuits(of, texts, steps)
+        search = self.circuits(of, texts, steps, score)
         some = search.largest(edges) if isinstance(edges, int) else edges
         return self.with_circuit(search, findings(search, some))
 

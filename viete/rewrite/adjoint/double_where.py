@@ -488,7 +488,9 @@ def by_entry(
         return any(a.constant for a in e.args)
     if e.op in functions:
         return all(
-            by_entry(x, functions, also) if isinstance(x, Apply) else isinstance(x, Ref | Num)
+            x.constant or by_entry(x, functions, also)
+            if isinstance(x, Apply)
+            else isinstance(x, Ref | Num)
             for x in walk(functions[e.op].body)
         )
     return e.op in BY_ENTRY or e.op in also or (e.op in ("max", "min") and len(e.args) == 2)
