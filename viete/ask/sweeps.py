@@ -247,7 +247,10 @@ def evaluated(run: Run, found: Sweep, blocks: Mapping[str, int], about: Any) -> 
             one, other = (member_name(found.program.model.symbols[m[0]], found.program.loops_of(
                 found.program.model.symbols[m[0]], m[1])) for m in (late[0], member))  # fmt: skip
             raise VieteError(f"{one} comes after {other} and is made of it: that goes in a circle")
-    steps = [s for s in found.program.steps if s.makes in affected]
+    inside = {key for key, _ in formulas} & run.inside.keys()
+    all_steps = list(found.program.steps)  # what is inside of a sum of few experts is no value
+    made = all_steps if inside else run.without_inside(all_steps)
+    steps = [s for s in made if s.makes in affected]
     anew = {key for key, _ in affected - formulas.keys()}
     e = by_last_rows(found.program.model, about.formula, anew.__contains__)
     about = replace(about, formula=e)

@@ -11,6 +11,7 @@ from typer.core import TyperCommand
 import viete
 from viete.cli import (
     ask,
+    cause,
     check,
     circuit,
     doc,
@@ -86,7 +87,7 @@ def options(
 
 for function in (
     show.show, show.cards, doc.doc, run.run, ask.ask, check.check, expand.expand,
-    circuit.circuit, probe.probe, explore.explore,
+    circuit.circuit, cause.cause, probe.probe, explore.explore,
     grad.grad, export.export,
     lesson.lesson, train.train, train.plot, sample.sample, tour.tour,
 ):  # fmt: skip

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from viete.ask.circuit_edges import CircuitEdge
     from viete.ask.circuit_findings import CircuitFindings
     from viete.ask.circuits import Circuits
+    from viete.ask.mediation import Effects
     from viete.ask.probes import Probes
     from viete.evaluate.run import Run
     from viete.nouns.checkpoints import Checkpoints
@@ -326,6 +327,35 @@ class Model(Verbs, Texts, Hooked, Generic[C]):
         if isinstance(texts, str | Path):
             return texts_of(str(texts), self.card, 0, reading.file)
         return reading.ids(texts)
+
+    def mediation(self, of: str, by: str, texts: Any) -> Effects:
+        """Causal mediation: the effects of another text on a number, through a value and past it.
+
+        >>> model.mediation("logits_{-1, a} - logits_{-1, b}", "A^{i,h}", "pairs.jsonl")
+        ...                                                                         # doctest: +SKIP
+
+        ``texts`` are as in `circuits`, each with another one ``against`` it. ``by`` is a value,
+        whose letters are axes of the answer, or several with commas, which are changed together.
+        See `viete.ask.mediation`. Raises VieteError for an ``of`` that is several numbers, for a
+        ``by`` that no equation makes, and for a text without another.
+        """
+        from viete.nouns.causal import mediation
+
+        return mediation(self, of, by, texts)
+
+    def resample(self, of: str, by: str, texts: Any, draws: int = 5, seed: int = 0) -> Effects:
+        """Resample ablation: what a number is where a value is that of other texts of the list.
+
+        >>> model.resample("logits_{-1, answer}", "A^{i,h}", "texts.jsonl", draws=10)
+        ...                                                                         # doctest: +SKIP
+
+        Beside each text ``draws`` others of its length are drawn with ``seed``. ``of``, ``by`` and
+        ``texts`` are as in `mediation`. Raises VieteError as that does, and for a text without
+        another of its length.
+        """
+        from viete.nouns.causal import resample
+
+        return resample(self, of, by, texts, draws, seed)
 
     def checkpoints(self, *which: str) -> Checkpoints:
         """The model at several steps of its training, to be asked as one is.

@@ -1,0 +1,41 @@
+"""Texts drawn beside texts: others of the same length, all or those that agree on something."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from viete.ask.example_list import Example
+from viete.errors import VieteError
+
+
+def drawn_beside(texts: Sequence[Example], draws: int, seed: int) -> list[tuple[int, int]]:
+    """Pairs of places: beside each text so many others of its length, which may come again.
+
+    Raises VieteError for a text without another one of its length.
+    """
+    draw = np.random.default_rng(seed)
+    out = []
+    lengths = [len(x.text) for x in texts]
+    for k, n in enumerate(lengths):
+        others = [j for j, m in enumerate(lengths) if m == n and j != k]
+        if not others:
+            raise VieteError(
+                f"text {k + 1} has {n} tokens and no other text has, so that none can be drawn "
+                f"beside it; give texts of equal lengths"
+            )
+        out += [(k, int(draw.choice(others))) for _ in range(draws)]
+    return out
+
+
+def agreeing(keys: Sequence[Hashable], places: Any, draw: np.random.Generator) -> Any:
+    """For each place one of those whose key is the same, itself among them."""
+    groups: dict[Hashable, list[int]] = {}
+    for k, key in enumerate(keys):
+        groups.setdefault(key, []).append(k)
+    return np.array([draw.choice(groups[keys[int(k)]]) for k in places], int)
+
+
+__all__ = ["agreeing", "drawn_beside"]

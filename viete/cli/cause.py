@@ -1,0 +1,100 @@
+"""``viete cause``: what a number owes to values, by giving these the values of other texts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from viete.cli.options import (
+    Output,
+    SourceOptions,
+    WeightOptions,
+    emit,
+    format_of,
+    format_option,
+)
+from viete.document.rendering import PAGES, STYLES, render
+from viete.errors import VieteError
+
+if TYPE_CHECKING:
+    from viete.nouns.model import Model
+
+FORMATS = (*PAGES, "json", "svg")
+
+
+def cause(
+    source: SourceOptions,
+    weights: WeightOptions,
+    of: Annotated[str, typer.Option(help="The number to explain: logsoftmax(logits_{-1})[5].")],
+    texts: Annotated[
+        str,
+        typer.Option(help="A file of texts, one a line, or JSON lines with text and against, and "
+                     "words that --of names; or repeated(16), random(32), drawn."),
+    ],
+    by: Annotated[
+        str | None,
+        typer.Option(help="The value that is of another text: A^{i,h}; several, with commas, are "
+                     "changed together."),
+    ] = None,
+    resample: Annotated[
+        int | None,
+        typer.Option(min=1, help="Draw so many others of the texts beside each, in place of those "
+                     "against it."),
+    ] = None,
+    draw_seed: Annotated[int, typer.Option(min=0, help="Draws the texts.")] = 0,
+    top: Annotated[int, typer.Option(min=1, help="List so many values, the largest.")] = 24,
+    form: Annotated[str | None, format_option((*FORMATS, "csv"))] = None,
+    output: Output = None,
+) -> None:  # fmt: skip
+    """Ask what causes a number: values of other texts take the place of a text's own.
+
+    Of pairs of texts, by causal mediation: the direct, the indirect and the total effect. With
+    --resample of texts that are drawn: resample ablation.
+    """
+    form = "csv" if output is not None and output.suffix == ".csv" else form
+    form = form if form == "csv" else format_of(form, output, FORMATS)
+    model = opened(source, weights)
+    if by is None:
+        raise VieteError("say whose values are of another text: --by 'A^{i,h}'")
+    emit(effects(model, of, by, texts, resample, draw_seed, top, form), output)
+
+
+def opened(source: SourceOptions, weights: WeightOptions) -> Model[Any]:
+    """The model, or the card with its weights."""
+    from viete.nouns.card import Card
+
+    source.refuse_cut("there are many texts")
+    card, model = source.opened(weights)
+    if model is not None:
+        return model
+    weights.complete(card)
+    return Card.of(card).with_weights(weights.weights, seed=weights.seed or 0)
+
+
+def effects(
+    model: Model[Any], of: str, by: str, texts: str | Path, draws: int | None, seed: int, top: int,
+    form: str,
+) -> str:  # fmt: skip
+    """Mediation, or resample ablation, in a format."""
+    from viete.document.colours import svg_file
+    from viete.nouns.causal import changed_card, mediation, resample
+    from viete.report.effects_page import effects_csv, effects_json, effects_page, effects_picture
+
+    if draws is None:
+        found = mediation(model, of, by, texts)
+    else:
+        found = resample(model, of, by, texts, draws, seed)
+    match form:
+        case "svg":
+            return svg_file(effects_picture(found, sorted(model.card.loop_letters)).svg)
+        case "json":
+            return effects_json(found)
+        case "csv":
+            return effects_csv(found)
+    changed = changed_card(model, found, texts)
+    return render(effects_page(found, model.card, changed, STYLES[form], top), form)
+
+
+__all__ = ["cause"]

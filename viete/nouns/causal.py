@@ -1,0 +1,89 @@
+"""Causal questions of a model on a list of texts: mediation, resampling."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from viete.ask.drawing_texts import drawn_beside
+from viete.ask.example_list import Example, named_in, numbers_of
+from viete.ask.mediation import Effects, Mediators, PairEffects, pair_effects, together
+from viete.errors import VieteError
+from viete.formats.tensors import bar
+
+if TYPE_CHECKING:
+    from viete.graph.card import CardData
+    from viete.nouns.model import Model
+    from viete.nouns.run import Questions
+
+
+def mediation(model: Model[Any], of: str, by: str, texts: Any) -> Effects:
+    """The effects of the values ``by`` on a number, of texts that have others against them.
+
+    See `Model.mediation`.
+    """
+    given = model.examples(texts)
+    for k, x in enumerate(given, 1):
+        if x.against is None:
+            raise VieteError(
+                f'text {k} has no other against it; give lines such as {{"text": "…", "against": '
+                f'"…"}}, or draw others with resample'
+            )
+    pairs = [(x, Example(x.against, values=x.values, place=x.place)) for x in given]
+    return effects(model, of, by, pairs, title_of(texts, len(given)))
+
+
+def resample(
+    model: Model[Any], of: str, by: str, texts: Any, draws: int = 5, seed: int = 0
+) -> Effects:
+    """What a number is where the values ``by`` are those of other texts; see `Model.resample`."""
+    if draws < 1:
+        raise VieteError(f"draws is how many texts are drawn beside each, at least 1, not {draws}")
+    given = model.examples(texts)
+    pairs = [(given[k], given[j]) for k, j in drawn_beside(given, draws, seed)]
+    return effects(model, of, by, pairs, title_of(texts, len(given)), draws, seed)
+
+
+def effects(
+    model: Model[Any], of: str, by: str, pairs: list[tuple[Example, Example]], source: str,
+    draws: int = 0, seed: int = 0,
+) -> Effects:  # fmt: skip
+    """The effects of pairs of texts, in one."""
+    names = named_in(of, [x for x, _ in pairs])
+    runs: dict[int, Questions] = {}
+
+    def run_on(text: Any) -> Questions:
+        if draws == 0:
+            return model.run(text, names=[])
+        if id(text) not in runs:
+            runs[id(text)] = model.run(text, names=[])
+        return runs[id(text)]
+
+    found: list[PairEffects] = []
+    mediators = None
+    with bar(len(pairs), "effects") as tell:
+        for here, there in pairs:
+            run, other = run_on(here.text), run_on(there.text)
+            mediators = mediators or Mediators.of(run, by)
+            values = numbers_of(here, names, model.words)
+            found.append(pair_effects(run, other, of, mediators, values, direct=not draws))
+            tell(1)
+    assert mediators is not None
+    return together(found, run, of, mediators, source, draws, seed)
+
+
+def changed_card(model: Model[Any], found: Effects, texts: Any) -> CardData:
+    """The card in which the largest mediator has the values of another text, the first one."""
+    given = model.examples(texts)
+    first = next(iter(drawn_beside(given, 1, found.seed)))[1] if found.draws else 0
+    other = model.run(given[first].text if found.draws else given[0].against, names=[])
+    _, letters = next(found.members())
+    changed: CardData = model.put(*found.mediators.equations(letters), against=other).card
+    return changed
+
+
+def title_of(texts: Any, count: int) -> str:
+    """What texts are called: their file, or how many they are."""
+    return str(texts) if isinstance(texts, str) else f"{count} texts"
+
+
+__all__ = ["changed_card", "mediation", "resample"]
