@@ -17,8 +17,8 @@ from viete.errors import VieteError
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = (
     "asking.md", "backward.md", "causal.md", "checking.md", "checkpoints.md", "circuits.md",
-    "claims.md", "exact.md", "expanding.md", "export.md", "graphs.md", "interventions.md", "plan.md",
-    "probing.md", "transformerlens.md",
+    "claims.md", "exact.md", "expanding.md", "export.md", "graphs.md", "interventions.md",
+    "plan.md", "probing.md", "transformerlens.md",
 )  # fmt: skip
 AFTER_PYTHON = ("graphs.md",)  # whose commands read what its Python wrote
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
