@@ -16,13 +16,15 @@ from viete.report.pictures.bars import bars
 from viete.report.pictures.curve import curve
 from viete.report.pictures.heat import HeatPanel, heat
 from viete.report.pictures.picture import Picture
+from viete.report.pictures.plane import is_plane, plane
 
 MOST_BARS, MOST_POINTS, MOST_PATTERNS = 24, 400, 36
 
 
 def draw(answer: Answer, blocks: Sequence[str] = (), title: str | None = None) -> Picture:
-    """A matrix as a heat map, more axes as a grid of them, and attention with arcs below; a number
-    for each block as a curve; other vectors as bars, of which a long one shows the largest.
+    """A matrix as a heat map, more axes as a grid of them, and attention with arcs below; rows of
+    two numbers as arrows in the plane; a number for each block as a curve; other vectors as bars,
+    of which a long one shows the largest.
 
     ``blocks`` are the letters that count blocks. Raises VieteError for what has no numbers.
     """
@@ -46,6 +48,8 @@ def draw(answer: Answer, blocks: Sequence[str] = (), title: str | None = None) -
     panels = [HeatPanel(where(answer, place), values[place]) for place in places]
     rows, columns = ([str(x) for x in labels] for labels in answer.labels[-2:])
     across = lead[-1] if len(lead) > 1 else 0
+    if is_plane(values, columns) and not is_pattern(values, rows, columns):
+        return plane(title, panels, rows, (answer.axes[-2], answer.axes[-1]), across)
     map_of = heat(title, panels, rows, columns, (answer.axes[-2], answer.axes[-1]), across)
     if len(panels) > MOST_PATTERNS or not is_pattern(values, rows, columns):
         return map_of
