@@ -15,6 +15,7 @@ _CODE = (
 )
 _INLINE = r"(?<![\w$\\])\$(?P<inline>[^\s$](?:[^$\n]*[^\s$\\])?)\$(?!\w)"
 _FORMULA = re.compile(rf"(?ms){_CODE}|\$\$(?P<shown>[^$]+)\$\$|{_INLINE}")
+_NESTED = re.compile(r"(?m)^ {2,3}(?=[-*] )")  # a list in a list, for which the site wants four
 _PLACE = re.compile("\ue000(\\d+)\ue001")  # of a formula, which Markdown would change
 
 
@@ -46,7 +47,7 @@ def parts(cell: Any, place: str, pictures: dict[str, str]) -> Iterator[str]:
             pictures[uri] = data["image/svg+xml"]
             yield f"![{data['text/plain'].strip('<>')}]({Path(uri).name})"
         elif "text/markdown" in data:
-            yield data["text/markdown"]
+            yield _NESTED.sub("    ", data["text/markdown"])
         else:
             yield fenced("".join(output.get("text", "")) or data["text/plain"], "text")
 

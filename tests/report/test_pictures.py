@@ -55,6 +55,22 @@ def test_a_heat_map_has_each_number_in_its_colour() -> None:
     assert {"h 1 = L1H0", "h 2 = L1H1"} <= set(texts)
 
 
+def test_rows_of_two_numbers_are_arrows_on_one_scale() -> None:
+    values = np.array([[[3.0, 4.0], [-1.0, 0.0]], [[0.0, -2.0], [0.0, 0.0]]])
+    labels = (["1", "2"], ["0", "1"], ["0", "1"])
+    picture = draw(Answer("W^s", values, ("s", "m", "2"), labels))
+    dots = [x for x in elements(picture, "circle") if list(x)]
+    tips = np.array([(float(x.attrib["cx"]), -float(x.attrib["cy"])) for x in dots])
+    tips = tips.reshape(2, 2, 2)
+    unit = (tips[0, 0, 0] - tips[0, 1, 0]) / 4  # from −1 to 3
+    origin = tips[0, 1] + [unit, 0]
+    assert np.allclose(tips[0] - origin, unit * values[0], atol=0.2)
+    assert np.allclose(tips[1] - tips[1, 1], unit * values[1], atol=0.2)
+    names = [x.text for x in elements(picture, "text")]
+    assert names.count("0") == 2 and names.count("1") == 1  # what is 0 has no name at its tip
+    assert "▓" in picture.text() or "█" in picture.text()
+
+
 def arcs(picture: Picture) -> dict[tuple[str, str], float]:
     """What the arcs of the first pattern of a picture say: (reader, read) and the weight."""
     said = [t.text or "" for x in elements(picture, "path") for t in x.iter(f"{SVG}title")]
