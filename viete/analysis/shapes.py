@@ -6,7 +6,9 @@ for every head h. Block loops do not show in a type, head and position indices d
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import replace
+from functools import lru_cache
 
 from viete.analysis.card_sizes import check_sizes
 from viete.analysis.kinds import REAL, TRUTH, WHOLE
@@ -22,12 +24,22 @@ from viete.notation.printer import show
 from viete.notation.tree import CALL, WITH, Apply, Expr, Idx, Ref, walk
 
 MOST_OPERATIONS = 100_000
+MOST_TYPED = 2_000  # formulas of which the types are kept, for each of a few declarations
 
 
 @memoised
 def shapes_of(card: CardData) -> Shapes:
     """The type of every value, found and checked once; raises VieteError where one is wrong."""
     return Shapes(card)
+
+
+@lru_cache(maxsize=128)
+def typed(*declared: Hashable) -> dict[tuple[Hashable, ...], Type]:
+    """The types found so far under what is declared, of equations and of functions.
+
+    Each is kept by the types of what it is made of: a rewriting leaves most of a card as it was.
+    """
+    return {}
 
 
 class Shapes(TypingRules):
@@ -49,6 +61,8 @@ class Shapes(TypingRules):
             ranges.setdefault(loop.index, None)
             first.setdefault(loop.index, None)
         self.env = TypeEnv(ranges=ranges, first={k: v for k, v in first.items() if v is not None})
+        loops = ((loop.index, loop.lower, loop.upper) for loop in card.loops)
+        self.typed = typed(type(self), card.dims, card.indices, *loops, card.functions)
         for item in card.inputs:
             family = self.axis_letters(item.symbol.slots)
             found = Type(self.shape(item.shape, item.text), family)
@@ -90,14 +104,14 @@ class Shapes(TypingRules):
     # -- equations ---------------------------------------------------------------------------------
 
     def equation(self, k: int, equation: Equation) -> None:
-        if call := next((x for x in walk(equation.right)
-                         if isinstance(x, Apply) and x.op == CALL), None):  # fmt: skip
+        calls = (x for x in walk(equation.right) if isinstance(x, Apply) and x.op == CALL)
+        if self.model.operators and (call := next(calls, None)):
             raise equation.text.error(
                 f"{show(call)} applies a derived function, which stands in derived names, claims "
                 f"and questions; an equation of the forward pass has its definition in its place",
                 *equation.text.place(call),
             )
-        found = self.located(equation.text, equation.right, frozenset(equation.left.symbol.slots))
+        found = self.right_side(equation)
         declared = self.axis_letters(equation.left.symbol.slots)
         if extra := found.family - declared:
             letter = sorted(extra)[0]
@@ -120,6 +134,16 @@ class Shapes(TypingRules):
                 )
             found = replace(found, shape=earlier.shape)
         self.types[equation.name] = self.in_common(equation, found, earlier)
+
+    def right_side(self, equation: Equation) -> Type:
+        """The type of a right side, which follows from those of the names in it."""
+        e, letters = equation.right, frozenset(equation.left.symbol.slots)
+        key = (e, letters, *map(self.types.get, e.keys))
+        if key not in self.typed:
+            if len(self.typed) > MOST_TYPED:
+                self.typed.clear()
+            self.typed[key] = self.located(equation.text, e, letters)
+        return self.typed[key]
 
     def in_common(self, equation: Equation, found: Type, earlier: Type | None) -> Type:
         """The type of a value that several equations make; a derivative is a real number."""

@@ -9,7 +9,7 @@ of them, and a claim's own letter gets its number from what it is found to count
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 
 from viete.analysis.card_sizes import MEANT, in_numbers, possible
@@ -62,7 +62,8 @@ class TypingRules(OwnLetters):
     def __init__(self, card: CardData) -> None:
         super().__init__(card)
         self.types: dict[str, Type] = {}  # of named values
-        self.calls: dict[tuple[object, ...], Type] = {}
+        self.typed: dict[tuple[Hashable, ...], Type] = {}  # of calls of functions
+        self.calls: dict[tuple[object, ...], Type] = {}  # of those of a card's values
         self.outside: dict[Expr, Type] = {}  # of formulas under no binder
         self.settled = False  # whether the types of all values are known
 
@@ -460,15 +461,15 @@ class TypingRules(OwnLetters):
     def call(self, e: Apply, args: list[Type]) -> Type:
         """A named function: its body, with the arguments' types in place of its letters."""
         key = (e.op, *args)
-        if key not in self.calls:
+        if key not in self.typed:
             env = self.applied(e, args)
             try:
                 found = self.of(self.model.function[e.op].body, env)
             except Mismatch as error:
                 raise Mismatch(f"in {e.op}({', '.join(text(t.shape) for t in args)}): "
                                f"{error.message}", e) from None  # fmt: skip
-            self.calls[key] = replace(found, family=frozenset(f[:-1] for f in found.family))
-        return self.calls[key]
+            self.typed[key] = replace(found, family=frozenset(f[:-1] for f in found.family))
+        return self.typed[key]
 
     def derived_call(self, e: Apply, f: Expr, args: list[Type], env: TypeEnv) -> Type:
         """A function of the card's values: its body, in which the card's names are in force."""

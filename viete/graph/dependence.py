@@ -15,7 +15,7 @@ from viete.graph.card import CardData, Equation, Loop, memoised
 from viete.graph.sizes import Size
 from viete.library.functions import Function
 from viete.notation.printer import show
-from viete.notation.tree import Apply, Expr, Idx, Num, Ref, walk
+from viete.notation.tree import Apply, Expr, Idx, Num, Ref, refs, walk
 
 T = TypeVar("T")
 FURTHEST = 8  # how many blocks back a block may read for a derivative to pass
@@ -120,6 +120,7 @@ class Definitions:
         for k, equation in enumerate(card.equations):
             self.by_name.setdefault(equation.name, []).append(k)
         self.ranges = {x.index: x for x in card.loops}
+        self.checked: set[tuple[str, str, Expr, Loop | None]] = set()  # blocks that may be read
 
     def of(
         self, k: int, ref: Ref, bound: Collection[str] = frozenset()
@@ -185,15 +186,12 @@ class Definitions:
 
     def check(self) -> None:
         """Raises VieteError, at the equation, for a value that is not there where it is used."""
-        checked: set[tuple[Expr, Loop | None]] = set()
         for k, equation in enumerate(self.card.equations):
             self.check_once(k, equation)
-            for node in walk(equation.right):
-                if isinstance(node, Ref) and (node, equation.loop) not in checked:
-                    self.check_blocks(equation, node)
-                    checked.add((node, equation.loop))
-                if isinstance(node, Ref) and node.symbol.kind == "value":
-                    self.check_defined(k, equation, node)
+            for ref in dict.fromkeys(refs(equation.right)):
+                self.check_blocks(equation, ref)
+                if ref.symbol.kind == "value":
+                    self.check_defined(k, equation, ref)
 
     def check_once(self, k: int, equation: Equation) -> None:
         for j in self.by_name[equation.name]:
@@ -210,7 +208,8 @@ class Definitions:
             return
         size, loop, ranges = self.card.size, equation.loop, self.ranges
         for slot, index in zip(ref.symbol.slots, ref.index, strict=True):
-            if slot not in ranges:
+            place = ref.symbol.kind, slot, index, loop
+            if slot not in ranges or place in self.checked:
                 continue
             first = last = size(index)
             if loop is not None:
@@ -233,6 +232,7 @@ class Definitions:
                     f"{slot} = {show(lower)}, …, {show(upper)}",
                     *equation.text.place(ref),
                 )  # fmt: skip
+            self.checked.add(place)
 
     def check_defined(self, k: int, equation: Equation, ref: Ref) -> None:
         """That some definition reaches a reference, in the first block as well."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
 from html import escape
 
 from viete.notation.lexer import GREEK, PREFIXES, TOKEN_BARS, accent_of, unprimed
@@ -22,7 +23,7 @@ _OPERATIONS = (Apply, Bind, Pick, Slice, Table)  # the nodes that are no names a
 _APPLIED = "<mo>\u2061</mo>"  # applied to; \u2062 is times, neither of which is seen
 _PARTIAL = '<mo lspace="0" rspace="0">∂</mo>'
 _OPEN = re.compile(r"<mrow><mo[^>]*>\(")
-_PIECE = re.compile(r"(<(mi|mn|mo|mtext)\b[^>]*>[^<]*</\2>|<[^>]*>)|([^<]+)")
+_PIECE = re.compile(r"((?:<(?:mi|mn|mo|mtext)\b[^>]*>[^<]*</m\w+>|<[^>]*>)+)|([^<]+)")
 _SIGN = re.compile(r"(\d+(?:\.\d+)?)|(\s*[^\W\d_]{2,}\s*)|([^\W\d_]|[…⋯∞])|(&\w+;|\S)|\s+")
 _FENCES = "()[]{}|⟨⟩⌈⌉⌊⌋"
 _TALL = re.compile(r"<m(frac|table|under|underover)\b(?! accent)")
@@ -63,6 +64,12 @@ def with_signs(text: str, tall: bool = False, tight: bool = False) -> str:
 
     Brackets grow with a ``tall`` row; ``tight``, as in scripts, signs have no space around them.
     """
+    return _PIECE.sub(lambda m: m[1] or signs(m[2], tall, tight), text)
+
+
+@lru_cache(maxsize=1 << 12)
+def signs(text: str, tall: bool, tight: bool) -> str:
+    """What stands loose as elements; see `with_signs`."""
 
     def sign(m: re.Match[str]) -> str:
         digits, word, letter, other = m.groups()
@@ -79,7 +86,7 @@ def with_signs(text: str, tall: bool = False, tight: bool = False) -> str:
         about = ' stretchy="false"' * (not tall and other in _FENCES)
         return f"<mo{about}{_TIGHT * (tight or other in '/|')}>{text}</mo>"
 
-    return _PIECE.sub(lambda m: m[1] or _SIGN.sub(sign, m[3]), text)
+    return _SIGN.sub(sign, text)
 
 
 def attribute(name: str, value: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from operator import is_
 from threading import Lock
 from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
@@ -471,6 +471,7 @@ def replaced(e: Expr, parts: Mapping[Expr, Expr]) -> Expr:
     return transform(e, parts.get)
 
 
+@lru_cache(maxsize=1 << 10)
 def num(value: int | str | Fraction) -> Num:
     """Shorthand for a number."""
     return Num(Fraction(value))
