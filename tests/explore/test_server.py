@@ -46,6 +46,12 @@ def server() -> PageServer:
     return PageServer(Session.of(MODEL.run(TOKENS)), PORT)
 
 
+@pytest.fixture(scope="module")
+def looked_at() -> PageServer:
+    """One whose page is written once; nobody changes anything there."""
+    return PageServer(Session.of(MODEL.run(TOKENS)), PORT)
+
+
 def client(server: PageServer, **headers: str) -> TestClient:
     head = {"Authorization": f"Bearer {server.token}", **headers}
     return TestClient(server.app, server.address, headers=head, raise_server_exceptions=False)
@@ -67,7 +73,8 @@ def ask(server: PageServer, **message: Any) -> dict[str, Any]:
 # -- who gets an answer ----------------------------------------------------------------------------
 
 
-def test_the_address_opens_the_page(server: PageServer) -> None:
+def test_the_address_opens_the_page(looked_at: PageServer) -> None:
+    server = looked_at
     assert server.url == f"http://127.0.0.1:{PORT}/?token={server.token}"
     assert len(server.token) >= 43
     found = TestClient(server.app, server.address).get(server.url)
@@ -103,7 +110,8 @@ def test_the_names_of_this_machine_and_its_own_page_may(server: PageServer) -> N
         assert found.status_code == 200
 
 
-def test_another_server_has_another_token(server: PageServer) -> None:
+def test_another_server_has_another_token(looked_at: PageServer) -> None:
+    server = looked_at
     other = PageServer(server.session, PORT)
     assert other.token != server.token
     assert client(other).get(f"/?token={server.token}").status_code == 200  # by its own header
@@ -269,7 +277,7 @@ class Scripts(HTMLParser):
             self.inside = False
 
 
-def test_no_script_comes_in_by_a_card() -> None:
+def test_no_script_comes_in_by_a_card(looked_at: PageServer) -> None:
     """By its title, its prose, its meanings, its words; and a policy keeps out what would."""
     from dataclasses import replace
 
@@ -280,9 +288,8 @@ def test_no_script_comes_in_by_a_card() -> None:
         parameters=tuple(replace(p, meaning=SCRIPT) for p in card.parameters),
     )  # fmt: skip
     server = PageServer(Session.of(hostile.with_weights(MODEL.weights).run(TOKENS)), PORT)
-    harmless = PageServer(Session.of(MODEL.run(TOKENS)), PORT)
     found = client(server).get("/")
-    page, plain = Scripts(found.text), Scripts(client(harmless).get("/").text)
+    page, plain = Scripts(found.text), Scripts(client(looked_at).get("/").text)
     assert len(page.scripts) == len(plain.scripts) and not page.risky
     policy = re.findall(r'Content-Security-Policy" content="([^"]*)"', found.text)[0]
     assert "default-src 'none'" in policy and "connect-src 'self'" in policy

@@ -22,6 +22,23 @@ TOKENS = [3, 1, 4, 1, 5]
 MODEL = vt.read("gpt2").bind(V=11, d=8, N=1, H=2, d_f=8, n_max=16).with_weights(seed=1)
 
 
+@pytest.fixture(scope="module")
+def run() -> Any:
+    return MODEL.run(TOKENS)
+
+
+@pytest.fixture(scope="module")
+def page(run: Any) -> dict[str, Any]:
+    data = page_data(run)
+    return {**data, "tokens": {**data["tokens"], "text": False}}
+
+
+@pytest.fixture(scope="module")
+def widget(run: Any) -> Any:
+    pytest.importorskip("anywidget")
+    return run.explore()
+
+
 def answers(widget: Any, *messages: Any) -> list[Any]:
     """What a widget sends for what comes from its page."""
     sent: list[Any] = []
@@ -32,12 +49,9 @@ def answers(widget: Any, *messages: Any) -> list[Any]:
     return sent
 
 
-def test_the_widget_has_the_data_and_answers() -> None:
-    pytest.importorskip("anywidget")
-    run = MODEL.run(TOKENS)
-    logits, widget = run["logits"], run.explore()
-    data = page_data(run)
-    assert widget.data == {**data, "tokens": {**data["tokens"], "text": False}} and widget.live
+def test_the_widget_has_the_data_and_answers(run: Any, page: Any, widget: Any) -> None:
+    logits = run["logits"]
+    assert widget.data == page and widget.live
     changed, wrong, none = answers(
         widget, {"id": 1, "kind": "run", "tokens": [1, 2]}, {"id": 2, "kind": "ask"}, 3
     )
@@ -47,36 +61,35 @@ def test_the_widget_has_the_data_and_answers() -> None:
     assert np.array_equal(run["logits"], logits)  # the run in hand stays what it was
 
 
-def test_a_saved_notebook_has_the_page() -> None:
-    pytest.importorskip("anywidget")
-    widget = MODEL.run(TOKENS).explore()
+def test_a_saved_notebook_has_the_page(widget: Any) -> None:
     bundle, _ = widget._repr_mimebundle_()
     assert "application/vnd.jupyter.widget-view+json" in bundle
     assert "<iframe" in bundle["text/html"] and len(bundle["text/html"]) < 2 * MOST
 
 
-def test_jupyter_gets_the_page_beside_the_widget(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("anywidget")
+def test_jupyter_gets_the_page_beside_the_widget(
+    widget: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import IPython.display
 
     shown: list[Any] = []
     monkeypatch.setattr(IPython.display, "display", lambda data, **_: shown.append(data))
-    widget = MODEL.run(TOKENS).explore()
     widget._ipython_display_()
     alive, saved = shown
     assert "application/vnd.jupyter.widget-view+json" in alive and "text/html" not in alive
     assert saved["text/html"].startswith(f'<div data-viete-saved="{widget.saved}"><iframe')
 
 
-def test_without_anywidget_it_is_a_frame_which_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_anywidget_it_is_a_frame_which_says_so(
+    run: Any, page: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "anywidget", None)
-    run = MODEL.run(TOKENS)
     frame = run.explore()
     assert isinstance(frame, PageFrame)
     shown = frame._repr_html_()
     assert "pip install viete[notebook]" in shown
     found = re.fullmatch(r'<p>[^<]*</p><iframe srcdoc="([^"]*)"[^<>]*></iframe>', shown)
-    assert found and html.unescape(found[1]) == page_html(Session.of(run).data)
+    assert found and html.unescape(found[1]) == page_html(page)
 
 
 def test_what_stands_in_a_card_leaves_no_frame() -> None:
