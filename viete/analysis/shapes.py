@@ -62,7 +62,7 @@ class Shapes(TypingRules):
             first.setdefault(loop.index, None)
         self.env = TypeEnv(ranges=ranges, first={k: v for k, v in first.items() if v is not None})
         loops = ((loop.index, loop.lower, loop.upper) for loop in card.loops)
-        self.typed = typed(type(self), card.dims, card.indices, *loops, card.functions)
+        self.typed = typed(type(self).__name__, card.dims, card.indices, *loops, card.functions)
         for item in card.inputs:
             family = self.axis_letters(item.symbol.slots)
             found = Type(self.shape(item.shape, item.text), family)
