@@ -51,7 +51,7 @@ async function answered(ctx, edits, kind, text) {
   if (kind === "expand") {
     const found = await asked(ctx, text);
     const box = el("div", {}, expansion(ctx, edits, found, found.total ?? NaN, text, new Set()));
-    if (found.terms.some(({ label }) => label.startsWith("block"))) box.append(arrows(ctx, edits, found, () => graphOfText(ctx, text)));
+    if (found.terms.some(({ label }) => label.startsWith("block"))) box.append(arrows(ctx, edits, found, (features) => graphOfText(ctx, text, features)));
     return box;
   }
   const { value, conventions } = await ctx.engine.ask({ kind, question: text });

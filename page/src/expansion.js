@@ -9,6 +9,7 @@ import { Value } from "./values.js";
 /** @typedef {Map<string, number>} Letters  the place of each letter, from 0 */
 
 /** @typedef {{terms: Term[], within: string, total?: number | null}} Terms  within: the function that they are the argument of */
+/** @typedef {{svg: string | null, why: string, made?: Record<string, any>}} Graph  made: the terms of features, by their names */
 
 /**
  * @typedef {object} Term
@@ -34,20 +35,29 @@ export async function termsOf(ctx, member, at) {
 }
 
 /**
- * The graph of an entry as SVG, or why there is none. @param {Context} ctx @param {string} member @param {number[]} at
- * @returns {Promise<{svg: string | null, why: string}>}
+ * The graph of an entry, by heads or by features, or why there is none.
+ * @param {Context} ctx @param {string} member @param {number[]} at @param {boolean} features @returns {Promise<Graph>}
  */
-export async function graphOf(ctx, member, at) {
-  if (ctx.engine.can.ask) return graphOfText(ctx, entryName(ctx, member, at));
+export async function graphOf(ctx, member, at, features) {
+  if (ctx.engine.can.ask) return graphOfText(ctx, entryName(ctx, member, at), features);
   if (ctx.values.fresh) return { svg: null, why: "This page carries graphs of the run that it began with. A served page draws them after changes: viete explore … --serve" };
   const found = (await unpacked(ctx.data))[member].graphs?.find((graph) => graph.at.join() === at.join());
-  return { svg: found?.svg ?? null, why: "This page carries the graph of the greatest logit of each position. A served page draws that of any entry: viete explore … --serve" };
+  const what = features ? "the graph of features of the greatest logit of the last position" : "the graph of the greatest logit of each position";
+  return { svg: null, why: `This page carries ${what}. A served page draws that of any entry: viete explore … --serve`, ...(features ? found?.features : found) };
 }
 
-/** The graph of an expression. @param {Context} ctx @param {string} of @returns {Promise<{svg: string | null, why: string}>} */
-export const graphOfText = async (ctx, of) => ({ why: "Its terms are of no block.", ...(await ctx.engine.ask({ kind: "arrows", of })) });
+/** The graph of an expression. @param {Context} ctx @param {string} of @param {boolean} features @returns {Promise<Graph>} */
+export const graphOfText = async (ctx, of, features) =>
+  ({ why: "Its terms are of no block.", ...(await ctx.engine.ask(features ? { kind: "arrows", of, into: "feature" } : { kind: "arrows", of })) });
 
-/** @type {WeakMap<object, Promise<Record<string, {letters: string[], terms?: TermFamily[], within?: string, graphs?: {at: number[], svg: string}[]}>>>} */
+/** What made a feature, by its name; known: what came with its graph. @param {Context} ctx @param {string} name @param {Record<string, any>} known @returns {Promise<Terms | null>} */
+export async function madeOf(ctx, name, known) {
+  const found = known[name] ?? (ctx.engine.can.ask ? await ctx.engine.ask({ kind: "made", of: name }) : null);
+  if (!found) throw new Error(`This page does not carry what made ${name}. A served page finds it: viete explore … --serve`);
+  return { ...found, terms: found.terms.map((/** @type {any} */ t) => ({ ...t, open: t.opens ? () => madeOf(ctx, t.opens, known) : null })) };
+}
+
+/** @type {WeakMap<object, Promise<Record<string, {letters: string[], terms?: TermFamily[], within?: string, graphs?: {at: number[], svg: string, features?: {svg: string, made: Record<string, any>}}[]}>>>} */
 const unpackedOf = new WeakMap();
 
 /** @param {import("./types.js").PageData} data */

@@ -1,6 +1,6 @@
 /** An entry opens into the terms that made it: bars about zero that add up to it, each with terms of its own. */
 import { button, el, own, textOf } from "./dom.js";
-import { entryName, graphOf, opens, termsOf } from "./expansion.js";
+import { entryName, graphOf, madeOf, opens, termsOf } from "./expansion.js";
 import { graph } from "./graph.js";
 import { offSwitch } from "./heads.js";
 import { count, full, short } from "./numbers.js";
@@ -31,7 +31,7 @@ export function entryTerms(ctx, edits) {
       const terms = await termsOf(ctx, entry.member, entry.at);
       if (asked !== wanted) return;
       body.replaceChildren(expansion(ctx, edits, terms, Number(value.at(entry.at)), entryName(ctx, entry.member, entry.at), open));
-      if (terms.terms.some(({ label }) => label.startsWith("block"))) body.append(arrows(ctx, edits, terms, () => graphOf(ctx, entry.member, entry.at)));
+      if (terms.terms.some(({ label }) => label.startsWith("block"))) body.append(arrows(ctx, edits, terms, (features) => graphOf(ctx, entry.member, entry.at, features)));
     } catch (error) {
       if (asked === wanted) body.replaceChildren(el("p", { class: "hint" }, error instanceof Error ? error.message : String(error)));
     }
@@ -43,21 +43,23 @@ export function entryTerms(ctx, edits) {
   return box;
 }
 
-/** The arrows of some terms, drawn when they are wanted. @param {Context} ctx @param {EditsStore} edits @param {Terms} terms @param {() => Promise<{svg: string | null, why: string}>} drawing */
+/** The graphs of some terms, drawn when they are wanted. @param {Context} ctx @param {EditsStore} edits @param {Terms} terms @param {(features: boolean) => Promise<import("./expansion.js").Graph>} drawing */
 export function arrows(ctx, edits, terms, drawing) {
-  const box = el("div", {});
-  const show = button("Show the arrows over positions and blocks", async () => {
-    show.disabled = true;
+  const body = el("div", {});
+  const draw = (/** @type {boolean} */ features) => async () => {
+    for (const other of shows) other.setAttribute("aria-pressed", String(other === shows[features ? 1 : 0]));
+    body.replaceChildren(el("p", { class: "hint" }, "…"));
     try {
-      const { svg, why } = await drawing();
-      box.replaceChildren(svg === null ? el("p", { class: "hint" }, why)
-        : graph(svg, terms, (found, name) => list(ctx, edits, found, name, new Set(), name)));
+      const { svg, why, made = {} } = await drawing(features);
+      body.replaceChildren(svg === null ? el("p", { class: "hint" }, why)
+        : graph(svg, terms, (name) => madeOf(ctx, name, made), (found, name) => list(ctx, edits, found, name, new Set(), name)));
     } catch (error) {
-      box.replaceChildren(el("p", { class: "hint" }, error instanceof Error ? error.message : String(error)));
+      body.replaceChildren(el("p", { class: "hint" }, error instanceof Error ? error.message : String(error)));
     }
-  }, { class: "again" });
-  box.append(show);
-  return box;
+  };
+  const shows = [button("Show the arrows over positions and blocks", draw(false), { class: "again" })];
+  if (ctx.data.features) shows.push(button("Show the features that made it", draw(true), { class: "again" }));
+  return el("div", {}, el("p", { class: "v-graphs" }, shows), body);
 }
 
 /**

@@ -181,6 +181,7 @@
  * @property {{verdicts: Verdict[], notes: string[]} | null} [claims]
  * @property {{values: number, left_out: string[]}} limits
  * @property {{address: string, token: string} | null} server
+ * @property {boolean} [features]  whether a graph of features can be had
  *
  * @typedef {object} Model  what anywidget hands to render
  * @property {(name: string) => any} get

@@ -273,7 +273,9 @@ def test_the_command_draws_and_writes_features(tmp_path: Path) -> None:
     found = read_attribution(viete(*base, *options, "--json").out)
     assert len(found.edges) == 12
     viete(*base, *options, "-o", tmp_path / "graph.svg")
-    assert (tmp_path / "graph.svg").read_text().count('class="arrow"') <= 12
+    drawn = (tmp_path / "graph.svg").read_text()
+    assert drawn.count('class="arrow"') - drawn.count("stroke-dasharray") <= 12
+    assert "of all sizes" in drawn  # what leads to a node besides is folded
     given = [*base[:2], "--put", f"m^i = {tmp_path / 'coders'}(v^i)", *base[4:]]
     options = ["--into", "feature", "--graph", "--top", "1000", "--json"]
     whole = read_attribution(viete(*given, *options).out)

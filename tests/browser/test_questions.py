@@ -147,12 +147,14 @@ def test_arrows_over_positions_and_blocks_open(page: Path) -> None:
         one(".v-terms .again").click();
         await until(() => one(".v-graph .arrow"));
         const arrows = all(".v-graph .arrow");
-        const head = arrows.find((a) => a.dataset.term?.startsWith("block 2, head 1, source"));
+        const head = arrows.find((a) => JSON.parse(a.dataset.terms ?? "[]").length === 1
+          && a.dataset.terms.startsWith('[["block 2, head 1, source'));
         head.dispatchEvent(new PointerEvent("pointerenter"));
         const said = one(".v-graph .readout").textContent;
         key("Enter", head); await done();
         return {{said, label: head.getAttribute("aria-label"), value: Number(head.dataset.value),
-                 term: head.dataset.term, inside: rows(one(".v-graph ul.terms")).map(value)}};
+                 term: JSON.parse(head.dataset.terms)[0][0],
+                 inside: rows(one(".v-graph ul.terms")).map(value)}};
     """)  # fmt: skip
     e = run.expand(f"logits_{{2,{best}}}", into="head, source")
     there = next(float(t.value) for t in e.terms if t.label == found["term"])

@@ -10,6 +10,7 @@ import sys
 import time
 from base64 import b64decode, b64encode
 from hashlib import sha256
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from tests.command_line import viete
 from viete.explore.server import MOST, PageServer, serve
 from viete.explore.session import KINDS, Session
 from viete.explore.worker import Stopped, Worker
+from viete.model.coders import Coder, Coders
 
 MARKUP = ("math", "shape", "meaning", "definition", "equation_math", "why", "summary")  # of a part
 TOKENS = [3, 1, 4, 1, 5]
@@ -195,9 +197,37 @@ def test_after_undo_questions_are_of_the_run_of_the_start(server: PageServer) ->
 def test_arrows_are_drawn(server: PageServer) -> None:
     e = MODEL.run(TOKENS).expand("logits_{-1,5}", "head, source")
     svg = ask(server, kind="arrows", of="logits_{-1,5}")["svg"]
-    values = {float(x) for x in re.findall(r'data-value="([^"]*)" data-term', svg)}
-    assert values and values <= {float(t.value) for t in e.terms}
+    there = {t.label: float(t.value) for t in e.terms}
+    arrows = re.findall(r"""data-value="([^"]*)" data-terms='([^']*)'""", svg)
+    assert len(arrows) > 3
+    for value, terms in arrows:  # each knows the terms that pass through it
+        inside = json.loads(unescape(terms))
+        assert all(there[label] == size for label, size in inside)
+        assert sum(size for _, size in inside) == pytest.approx(float(value))
     assert ask(server, kind="arrows", of="|x^0_0|")["svg"] is None
+
+
+def test_a_graph_of_features_opens() -> None:
+    """What made a feature adds up to what stands before its gate."""
+    rng, d = np.random.default_rng(0), int(MODEL.card.sizes["d"])
+    shapes = {"W_enc": (d, 5), "b_enc": (5,), "W_dec": (5, d), "b_dec": (d,)}
+    each = {
+        k: Coder({n: rng.normal(size=s) for n, s in shapes.items()}, Path("x"))
+        for k in range(int(MODEL.card.sizes["N"]))
+    }
+    run = MODEL.put(Coders(each, "x^{i-1}", "m^i")).run(TOKENS)
+    session = Session.of(run)
+    found = session.answer({"kind": "arrows", "of": "logits_{-1,5}", "into": "feature"})
+    opened = set(re.findall(r'data-opens="([^"]*)"', found["svg"]))
+    assert opened and opened <= found["made"].keys()
+    for name, made in found["made"].items():
+        before = float(run[name.replace("feature", "pre")])
+        assert sum(t["value"] for t in made["terms"]) == pytest.approx(before)
+        assert made["total"] == pytest.approx(before)
+    name = min(opened)
+    assert session.answer(dict(kind="made", of=name)) == found["made"][name]
+    with pytest.raises(vt.VieteError, match="no feature that the model made"):
+        session.answer(dict(kind="made", of="x^1_{0,0}"))
 
 
 def test_claims_and_questions(server: PageServer) -> None:

@@ -39,7 +39,8 @@ class Vertex:
 class Edge:
     """From one vertex to another, by what: the sum of the terms that pass, that of their sizes.
 
-    ``term`` is the label of the one term that it is of, if it is of one.
+    ``terms`` are the labels of these terms with their values, and ``opens`` what made what it
+    starts from, where that is a question of its own.
     """
 
     start: str
@@ -47,7 +48,8 @@ class Edge:
     by: str
     value: float = 0.0
     mass: float = 0.0
-    term: str | None = None
+    terms: list[tuple[str, float]] = field(default_factory=list)
+    opens: str = ""
 
 
 @dataclass
@@ -55,12 +57,14 @@ class Arrows:
     """The graph of an expansion; ``of`` is the expression that all leads to.
 
     ``hidden`` is an arrow to it for the terms that the expansion does not list, so many as
-    ``count`` says. ``rows`` are names of blocks, where a block has no stream.
+    ``count`` says, and ``rests`` are such for other vertices, with how many each is. ``rows`` are
+    names of blocks, where a block has no stream.
     """
 
     of: str
     hidden: Edge | None = None
     count: int = 0
+    rests: list[tuple[Edge, int]] = field(default_factory=list)
     rows: dict[int, str] = field(default_factory=dict)
     nodes: dict[str, Vertex] = field(default_factory=dict)
     arrows: dict[tuple[str, str, str], Edge] = field(default_factory=dict)
@@ -71,9 +75,8 @@ class Arrows:
         """One more term through an arrow."""
         for node in (start, end):
             self.nodes.setdefault(node.name, node)
-        key, new = (start.name, end.name, by), Edge(start.name, end.name, by, term=term)
-        if (there := self.arrows.setdefault(key, new)) is not new:
-            there.term = None
+        there = self.arrows.setdefault((start.name, end.name, by), Edge(start.name, end.name, by))
+        there.terms += [(term, value)] * bool(term)
         there.value, there.mass = there.value + value, there.mass + mass
 
 
@@ -184,8 +187,8 @@ def arrows_json(graph: Arrows) -> str:
     """The graph as JSON.
 
     ``of`` is the expression; ``nodes`` have a name, a block, a position and its token, a label and
-    TeX; ``arrows`` a start, an end, what they go by, a value and a mass. ``hidden`` is what is not
-    listed, ``count`` how many terms that are.
+    TeX; ``arrows`` a start, an end, what they go by, a value, a mass and their terms.
+    ``hidden`` is what is not listed, ``count`` how many terms that are.
     """
     said = {
         "of": graph.of,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from viete.ask.arrows import Arrows, Vertex
+from viete.ask.arrows import Arrows, Edge, Vertex
 from viete.notation.words import quoted
 
 FEATURE, ERROR, EMBEDDING, TARGET = "feature", "error", "embedding", "target"
@@ -41,7 +41,8 @@ class FeatureGraph:
 
     ``ids`` are the tokens of the text and ``tokens`` what they are called; ``blocks`` is how many
     blocks there are, and ``first`` the number of the first one. ``rows`` names the blocks where
-    their numbers do not.
+    their numbers do not. ``into`` has of all that leads to a node, edges here or not, the sum of
+    sizes, the sum and the number, where that is known.
     """
 
     nodes: list[FeatureNode] = field(default_factory=list)
@@ -51,6 +52,7 @@ class FeatureGraph:
     blocks: int = 0
     first: int = 1
     rows: dict[int, str] = field(default_factory=dict)
+    into: dict[int, tuple[float, float, int]] = field(default_factory=dict)
 
     def arrows(self) -> Arrows:
         """The graph as arrows, to be drawn."""
@@ -59,11 +61,25 @@ class FeatureGraph:
         blocks = range(self.first, self.first + self.blocks)
         rows = {self.first - 1: "tokens", **{k: f"block {k}" for k in blocks}, **self.rows}
         out = Arrows(next((x.name for x in self.nodes if x.kind == TARGET), ""), rows=rows)
+        here: dict[int, list[float]] = {}
+        for _, t, w in self.edges:
+            here.setdefault(t, []).append(w)
         for s, t, w in self.edges:
-            share = abs(w) / (sum(abs(v) for _, u, v in self.edges if u == t) or 1.0)
-            mass = share * self.nodes[t].influence
+            mass = self.nodes[t].influence * abs(w) / self.size(t, here[t])
             out.add(known[s], known[t], "", w, mass, "")
+            if self.nodes[s].kind == FEATURE:
+                out.arrows[known[s].name, known[t].name, ""].opens = known[s].name
+        for t, (size, total, number) in self.into.items():
+            weights = here.get(t, [])
+            if number > len(weights):
+                mass = self.nodes[t].influence * (1 - sum(map(abs, weights)) / size)
+                rest = Edge("", known[t].name, "", total - sum(weights), mass)
+                out.rests.append((rest, number - len(weights)))
         return out
+
+    def size(self, node: int, weights: Sequence[float]) -> float:
+        """The sum of the sizes of all that leads to a node, of which some weights are edges."""
+        return self.into[node][0] if node in self.into else sum(map(abs, weights)) or 1.0
 
     def row(self, x: FeatureNode) -> int | None:
         """The row of a node: that of its block; embeddings are below the first."""

@@ -50,10 +50,10 @@ class FeatureSearch:
             return nodes.setdefault((node.kind, node.block, node.position, node.feature), node)
 
         def spread(target: FeatureNode, found: Sources) -> None:
-            pairs = [(known(node), w) for node, w in found[0]]
+            pairs = [(known(node), w) for node, w in found.pairs]
             for node, w in pairs:
-                node.influence += target.influence * abs(w) / found[1]
-            into.append((target, (pairs, found[1])))
+                node.influence += target.influence * abs(w) / found.size
+            into.append((target, found._replace(pairs=pairs)))
 
         for text in asked:
             target = self.target(text, 1 / len(asked))
@@ -119,9 +119,9 @@ class FeatureSearch:
             if id(node) in reached or id(node) not in leading:
                 return
             reached.add(id(node))
-            pairs, whole = leading[id(node)]
-            for source, w in pairs:
-                share = node.influence * abs(w) / whole
+            found = leading[id(node)]
+            for source, w in found.pairs:
+                share = node.influence * abs(w) / found.size
                 heappush(waiting, (-share, next(order), source, node, w))
 
         order = count()
@@ -144,6 +144,7 @@ class FeatureSearch:
                 place[id(node)] = len(out.nodes)
                 out.nodes.append(replace(node, name=node.name or self.tracer.name(node)))
         out.edges = [(place[id(s)], place[id(t)], w) for s, t, w in chosen]
+        out.into = {place[k]: leading[k][1:] for k in reached}
         return out
 
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -38,6 +39,7 @@ from viete.notation.tree import (
     Bind,
     Expr,
     Idx,
+    Num,
     Pick,
     Ref,
     Slot,
@@ -51,7 +53,17 @@ from viete.rewrite.adjoint.grad import grad
 from viete.rewrite.opening import underived, without_calls
 
 SEED = "seed"
-Sources = tuple[list[tuple[FeatureNode, float]], float]  # with their weights; the sum of sizes
+
+
+class Sources(NamedTuple):
+    """What leads to a node: the largest with their weights, and of all the sum of sizes, the sum
+    and the number.
+    """
+
+    pairs: list[tuple[FeatureNode, float]]
+    size: float
+    total: float
+    number: int
 
 
 class FeatureTracer:
@@ -130,6 +142,22 @@ class FeatureTracer:
         if node.feature is None:
             return f"{site.error(i)}_{{{row}}}"
         return f"{site.feature(i)}_{{{row},{node.feature}}}"
+
+    def node(self, e: Expr) -> FeatureNode | None:
+        """The feature that a formula names, as ``feature^2_{3,8}``; None of another."""
+        match e:
+            case Pick(Ref(symbol, (Num() as i,)), (Num() as row, Num() as k)):
+                for site in self.sites:
+                    if site.found.feature == symbol and int(i.value) in site.numbers:
+                        at, layer = site.offset + int(row.value), site.layer(int(i.value))
+                        return FeatureNode(FEATURE, layer, at, int(k.value))
+        return None
+
+    def before(self, node: FeatureNode) -> float:
+        """What stands before the gate of a feature."""
+        assert node.block is not None
+        site, i = self.site_of(node.block)
+        return float(self.value(site.pre(i))[node.position - site.offset, node.feature])
 
     @cached_property
     def starts_in_order(self) -> list[Start]:
@@ -280,7 +308,8 @@ class FeatureTracer:
                 pairs.append(
                     (FeatureNode(kind, block, int(where[at]), number, active), float(row[place]))
                 )
-            out.append((pairs, float(np.abs(row).sum()) or 1.0))
+            size = float(np.abs(row).sum()) or 1.0
+            out.append(Sources(pairs, size, float(row.sum()), int((row != 0).sum())))
         return out
 
 

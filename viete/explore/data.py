@@ -19,7 +19,7 @@ from viete.explore.choosing import choices_data
 from viete.explore.claims import claims_data, claims_of
 from viete.explore.differentiated import default_of, of_math
 from viete.explore.expansions import ExpansionMaker, packed, patterns
-from viete.explore.graphs import greatest_graphs
+from viete.explore.graphs import greatest_graphs, has_features
 from viete.explore.program import program_data
 from viete.explore.ranges import AxisNames
 from viete.explore.reruns import (
@@ -192,7 +192,7 @@ class PageMaker:
                 "values": room, "used": used, "left_out": list(dict.fromkeys(self.left_out)),
                 "operations": list(untraced), "notes": self.notes,
             },
-            "server": None,
+            "server": None, "features": has_features(self.run),
         }  # fmt: skip
 
     def value(self, member: str, meaning: str) -> dict[str, Any] | None:

@@ -26,7 +26,7 @@ from viete.evaluate.schedule import parameter_shapes
 from viete.explore.claims import claims_data
 from viete.explore.data import PageMaker, page_data
 from viete.explore.expansions import answered
-from viete.explore.graphs import graph_of
+from viete.explore.graphs import feature_graph_of, graph_of, making_of
 from viete.explore.values import base64_floats
 from viete.graph.card import CardData
 from viete.printable import printable
@@ -185,9 +185,18 @@ class Session:
         return found
 
     def answer_arrows(self, message: Message) -> dict[str, Any]:
-        """The arrows of a number of the last run as a graph; None where its terms have none."""
+        """The arrows of a number of the last run as a graph; None where its terms have none.
+
+        Into ``feature`` it is the graph of features.
+        """
+        if message.get("into") == "feature":
+            return feature_graph_of(self.run, text(message, "of"))
         run, e = self.run.resolved(text(message, "of"))
         return {"svg": graph_of(run, e)}
+
+    def answer_made(self, message: Message) -> dict[str, Any]:
+        """What made a feature of the last run."""
+        return making_of(self.run, text(message, "of"))
 
     def answer_ask(self, message: Message) -> dict[str, Any]:
         """The answer to a question in the notation, with how it was read."""
@@ -250,8 +259,8 @@ class Session:
 KINDS: dict[str, Callable[[Session, Message], dict[str, Any]]] = {
     "run": Session.answer_run, "restart": Session.answer_restart, "value": Session.answer_value,
     "expand": Session.answer_expand,
-    "arrows": Session.answer_arrows, "put": Session.answer_put, "check": Session.answer_check,
-    "ask": Session.answer_ask,
+    "arrows": Session.answer_arrows, "made": Session.answer_made, "put": Session.answer_put,
+    "check": Session.answer_check, "ask": Session.answer_ask,
 }  # fmt: skip
 
 

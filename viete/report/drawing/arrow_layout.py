@@ -25,13 +25,17 @@ Point = tuple[float, float]
 
 @dataclass(frozen=True)
 class Folded:
-    """Arrows into one vertex as one: how many, their sum, the sum of their sizes, and its share."""
+    """Arrows into one vertex as one: how many, their sum, the sum of their sizes, and its share.
+
+    ``terms`` are the terms of those that are listed.
+    """
 
     end: str
     count: int
     value: float
     mass: float
     share: float
+    terms: tuple[tuple[str, float], ...] = ()
 
 
 class ArrowLayout:
@@ -65,17 +69,23 @@ class ArrowLayout:
         shown = {a.end for a in self.drawn} | {a.start for a in self.drawn}
         for a in small:
             into.setdefault(a.end if a.end in shown else self.graph.of, []).append(a)
-        more, of = self.graph.hidden, self.graph.of
-        if more is not None:
-            into.setdefault(of, []).append(more)
+        rests = [*self.graph.rests]
+        if self.graph.hidden is not None:
+            rests.append((self.graph.hidden, self.graph.count))
+        beyond = Counter[str]()
+        for more, count in rests:
+            end = more.end if more.end in shown else self.graph.of
+            into.setdefault(end, []).append(more)
+            beyond[end] += count - 1
             whole += more.mass
         return [
             Folded(
                 end,
-                len(some) + (self.graph.count - 1 if more is not None and end == of else 0),
+                len(some) + beyond[end],
                 sum(a.value for a in some),
                 mass := sum(a.mass for a in some),
                 mass / (whole or 1.0),
+                tuple(x for a in some for x in a.terms),
             )
             for end, some in into.items()
         ]

@@ -2,12 +2,13 @@
 
 An arrow is as wide as the terms that pass through it are large; what adds is blue, what takes away
 is orange. Arrows too small to be seen are one grey arrow into each vertex, with their share of all
-sizes. Below the graph stand the largest with their values. An arrow has its value and, where it is
-of one term, that term's label as attributes of a page.
+sizes. Below the graph stand the largest with their values. An arrow has its value, its terms and
+what opens it as attributes of a page.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from html import escape
 
@@ -60,7 +61,7 @@ def arrows_svg(graph: Arrows, listed: int = LISTED) -> str:
     largest = sorted(heads.values(), key=lambda x: -x[0].mass)[:NAMED]
     names += [pattern(*beside(curve), a) for a, curve in largest]
     names += [text(*near(lay, f), f"{f.share:.0%}", SOFT, "end") for f in lay.folded
-              if f.share >= LEAST]  # fmt: skip
+              if f.share >= LEAST and (f.end == graph.of or not lay.side_by_side)]  # fmt: skip
     for k, position in enumerate(lay.columns):
         token = lay.tokens.get(position) or str(position)
         names.append(text(lay.middle(k), lay.below, token, INK, "middle"))
@@ -85,7 +86,7 @@ def arrows_svg(graph: Arrows, listed: int = LISTED) -> str:
 
 def path(a: Edge, curve: Sequence[Point], most: float) -> str:
     """One arrow."""
-    of = f' data-term="{escape(a.term)}"' if a.term else ""
+    of = opening(a.terms) + (f' data-opens="{escape(a.opens)}"' if a.opens else "")
     start, *rest = (f"{x:.1f},{y:.1f}" for x, y in curve)
     return (
         f'<path class="arrow" data-value="{a.value!r}"{of} d="M{start} C{" ".join(rest)}" '
@@ -94,13 +95,20 @@ def path(a: Edge, curve: Sequence[Point], most: float) -> str:
     )
 
 
+def opening(terms: Sequence[tuple[str, float]]) -> str:
+    """Terms as an attribute."""
+    return f" data-terms='{escape(json.dumps(terms, ensure_ascii=False))}'" if terms else ""
+
+
 def stub(lay: ArrowLayout, f: Folded) -> str:
     """A folded arrow: a short one from the left below, which comes from no vertex."""
     x, y = lay.at(lay.graph.nodes[f.end])
+    aside = STUB / 2 if lay.side_by_side and f.end != lay.graph.of else STUB  # beside a name
+    title = f"<title>{escape(folded_words(f))}</title>"
     return (
-        f'<path class="arrow" data-value="{f.value!r}" d="M{x - STUB:.1f},{y + STUB / 2:.1f} '
-        f'L{x:.1f},{y:.1f}" fill="none" stroke="{SOFT}" stroke-dasharray="3 3" '
-        f'stroke-width="{wide(f.mass, lay.most)}"><title>{escape(folded_words(f))}</title></path>'
+        f'<path class="arrow" data-value="{f.value!r}"{opening(f.terms)} '
+        f'd="M{x - aside:.1f},{y + aside / 2:.1f} L{x:.1f},{y:.1f}" fill="none" stroke="{SOFT}" '
+        f'stroke-dasharray="3 3" stroke-width="{wide(f.mass, lay.most)}">{title}</path>'
     )
 
 
