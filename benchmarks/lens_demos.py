@@ -55,7 +55,7 @@ OURS = {
     r"from transformer_lens import ActivationCache":
         "from viete.model.cache import ActivationCache",
     r"from transformer_lens import FactoredMatrix, HookedTransformer":
-        "from viete.model.factored import FactoredMatrix",
+        "from viete.evaluate.factored import FactoredMatrix",
     r"from transformer_lens\.hook_points import \(\s*HookPoint,[^)]*\)":
         "from viete.model.hook_points import HookPoint",
     r"from transformer_lens\.model_bridge import TransformerBridge|^import transformer_lens$": "",

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from viete.errors import VieteError
-from viete.model.factored import FactoredMatrix
+from viete.evaluate.factored import FactoredMatrix
 
 SIZES = st.integers(1, 6)
 

@@ -207,4 +207,6 @@ def column(card: CardData, m: Expr, k: Expr) -> Expr:
     return Pick(m, (Slice(None, None), k))
 
 
-__all__ = ["embedding", "over_tokens", "question_scope", "unembedding"]
+__all__ = [
+    "embedding", "embeddings", "over_tokens", "question_scope", "rows_of_tokens", "unembedding",
+]  # fmt: skip

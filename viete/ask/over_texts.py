@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from viete.ask.asking import asked, own_symbol
+from viete.ask.question_heads import headed
 from viete.ask.top import top, top_of
+from viete.ask.vector_sets import PCA, pca
 from viete.ask.with_clause import changes_of
 from viete.errors import VieteError
 from viete.evaluate.answers import Answer
@@ -36,6 +38,8 @@ def over_texts(runs: Sequence[Questions], question: str) -> list[Answer]:
     Raises VieteError where answers below ``mean_{texts}`` differ in shape, and as
     ``run[question]`` does.
     """
+    if len(runs) > 1 and (components := components_of(runs, question)) is not None:
+        return [components]
     if TEXTS not in question or len(runs) == 1:
         return [run.answer(question) for run in runs]
     found = [run.knowing_texts(question) for run in runs]
@@ -75,6 +79,19 @@ def over_texts(runs: Sequence[Questions], question: str) -> list[Answer]:
     return [replace(answer, question=question) for answer in answers]
 
 
+def asks_of_all(question: str) -> bool:
+    """Whether something of a question may be about all texts together."""
+    return TEXTS in question or PCA in question
+
+
+def components_of(runs: Sequence[Questions], question: str) -> Answer | None:
+    """The principal components of all texts together; None of any other question."""
+    changes = changes_of(runs[0], question)
+    formula = question if changes is None else changes[0].text
+    found = headed(runs[0], formula, (PCA,))
+    return None if found is None else pca(runs, found, question.strip().removeprefix(formula))
+
+
 def outermost(e: Expr) -> Iterator[Bind]:
     """What is over texts in a formula, and in nothing else that is."""
     if isinstance(e, Bind) and e.index == TEXTS:
@@ -105,4 +122,4 @@ def folded(runs: Sequence[Questions], e: Bind, behind: str) -> Answer:
     return replace(each[0], question=show(e), array=array, labels=labels)
 
 
-__all__ = ["over_texts"]
+__all__ = ["asks_of_all", "over_texts"]

@@ -9,7 +9,8 @@ from itertools import pairwise
 
 from viete.analysis.token_vectors import SECOND_NAMES
 from viete.ask.arrow_questions import arrow_sides
-from viete.ask.top import TOP, top_of
+from viete.ask.own_questions import own_question
+from viete.ask.top import TOP
 from viete.ask.with_clause import changes_of
 from viete.errors import Text, VieteError
 from viete.evaluate.labels import all_heads, heads_of
@@ -30,11 +31,12 @@ def reading_notes(run: Run, question: str) -> list[str]:
         lefts = [parse_replacement(text, run.program.model, run.scope).left for text in equations]
         return [*reading_notes(run, formula.text),
                 *(note for left in lefts for note in counts(run, left))]  # fmt: skip
-    inner = top_of(run, question)
-    few = [] if inner is None else fewer_entries(run, *inner)
-    question = question if inner is None else inner[1]
+    if (own := own_question(run, question)) is not None:
+        few = list(fewer_entries(run, own.count or 1, own.formulas[0])) if own.word == TOP else []
+        inside = (note for formula in own.formulas for note in reading_notes(run, formula))
+        return list(dict.fromkeys([*few, *inside]))
     read_as = (c.sentence for c in run.conventions(question))
-    notes = [*few, *read_as, *counts(run, run.parse(question)), *block_numbers(run, question),
+    notes = [*read_as, *counts(run, run.parse(question)), *block_numbers(run, question),
              *second_names(run, question)]  # fmt: skip
     return list(dict.fromkeys(notes))
 

@@ -15,12 +15,11 @@ from typing import Any, Self
 
 import numpy as np
 
-from viete.errors import Text, VieteError
+from viete.ask.question_heads import headed
+from viete.errors import VieteError
 from viete.evaluate.answers import Answer
 from viete.evaluate.inputs import host
 from viete.evaluate.run import Run
-from viete.notation.cursor import top_level
-from viete.notation.lexer import tokenize
 
 TOP = "top"
 ROWS = 24  # that are printed
@@ -83,28 +82,10 @@ def top_of(run: Run, question: str) -> tuple[int, str] | None:
 
     Raises VieteError where something stands behind it, and for no entry at all.
     """
-    if not isinstance(question, str) or TOP not in question or TOP in run.scope.symbols:
+    found = headed(run, question, (TOP,))
+    if found is None or found.count is None:
         return None
-    source = Text(question, "<name>")
-    tokens = tokenize(source)
-    if [t.text for t in tokens[:2]] != [TOP, "_"]:
-        return None
-    braced = tokens[2].text == "{"
-    number, opened = (tokens[2 + braced], tokens[3 + 2 * braced : 4 + 2 * braced])
-    if number.kind != "num" or not opened or opened[0].text != "(":
-        return None
-    end = next(top_level(tokens, ")", start=4 + 2 * braced), None)
-    if end is None:
-        raise source.error("this ( is never closed; expected )", opened[0].start, opened[0].end)
-    if tokens[end + 1].kind != "end":
-        behind = tokens[end + 1]
-        raise source.error(
-            f"{TOP}_{number.text} is a question of its own, and nothing stands behind it",
-            behind.start, behind.end,
-        )  # fmt: skip
-    if not number.text.isdigit() or int(number.text) == 0:
-        raise source.error("so many entries there are not", number.start, number.end)
-    return int(number.text), question[opened[0].end : tokens[end].start].strip()
+    return found.count, ", ".join(found.formulas)
 
 
 def top(run: Run, count: int, question: str) -> Top:

@@ -15,6 +15,7 @@ import typer
 from viete.cli.asking import Asking
 from viete.document.rendering import STYLES, render
 from viete.document.tree import heading
+from viete.errors import VieteError
 
 if TYPE_CHECKING:
     from viete.document.tree import Block
@@ -89,6 +90,22 @@ class AnswerPages:
 
         return OverSteps(self.asking.title, self.titles, self.asking.letters, self.rows)
 
+    def with_pictures(self) -> str:
+        """A page of the answers about one text, or about all texts, with pictures and the card."""
+        from viete.cards.writer import blocks
+        from viete.document.tree import CodeBlock
+        from viete.report.pictures.choosing import draw
+
+        if len(self.rows) > 1:
+            raise VieteError("a page with pictures is of one text, or of what is over all texts")
+        card = self.asking.card
+        out: list[Block] = [heading(1, card.title), *self.conventions()]
+        for title, answer in zip(self.titles, self.rows[0].answers, strict=True):
+            picture = draw(answer, sorted(card.loop_letters), title)
+            drawing = CodeBlock("\n".join(picture.lines), picture=picture.svg)
+            out += [drawing, *answer.blocks(100, title)]
+        return render([*out, heading(2, "The card"), *blocks(card, "mathml")[1:]], "html")
+
     def picture(self) -> str:
         """The same for the terminal, in colours where it has some."""
         colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
@@ -96,7 +113,7 @@ class AnswerPages:
 
     def page(self, row: AnswerRow, form: str, width: int) -> str:
         """One text: its tokens, then each answer."""
-        from viete.evaluate.answer_page import answer_blocks, tokens_table
+        from viete.evaluate.answer_page import tokens_table
 
         blocks: list[Block] = []
         for line in row.tokens:
@@ -110,7 +127,7 @@ class AnswerPages:
                 blocks.append(heading(2, q.title))
                 title = q.title
             said = f"{q.words}: {q.text.text}" if q.words else q.text.text
-            blocks += answer_blocks(answer, width, said)
+            blocks += answer.blocks(width, said)
         return render(blocks, form)
 
     def conventions(self) -> list[Block]:

@@ -57,13 +57,18 @@ def ask(
 
     number.check()
     form = form_of("json" if as_json else form, output)
-    if draw and (form not in ("text", "svg") or (form == "text" and output is not None)):
-        raise VieteError("--draw draws on the terminal, or with -o picture.svg as SVG")
+    if draw and (form not in ("text", "svg", "html") or (form == "text" and output is not None)):
+        raise VieteError(
+            "--draw draws on the terminal, with -o picture.svg as SVG, with -o page.html on a page"
+        )
     listed = questions_of(questions)
     asking = Asking(source, listed, inputs, weights, number, inputs.examples())
     pages = AnswerPages(asking, asking.rows())
     drawn = draw and form == "text"
-    text = pages.picture() if drawn else pages.in_format(form, top, output)
+    if draw and form == "html":
+        text: str | None = pages.with_pictures()
+    else:
+        text = pages.picture() if drawn else pages.in_format(form, top, output)
     if text is not None:
         emit(text, output, source.name)
     if output is not None and form == "npz":

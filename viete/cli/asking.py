@@ -15,7 +15,6 @@ from viete.cli.cutting import given_values
 from viete.cli.options import InputOptions, NumberOptions, SourceOptions, WeightOptions, numbers
 from viete.cli.running import estimate, started
 from viete.errors import ConventionWarning, VieteError
-from viete.notation.symbols import TEXTS
 
 if TYPE_CHECKING:
     from viete.ask.example_list import Example
@@ -126,20 +125,20 @@ class Asking:
     def answered(self, revision: str | None) -> Iterator[AnswerRow]:
         """The answers of one model, text by text; in one row where all are over all texts."""
         from viete.ask.asking import asked
-        from viete.ask.over_texts import over_texts
+        from viete.ask.over_texts import asks_of_all, over_texts
         from viete.ask.reading_notes import reading_notes
         from viete.report.answer_rows import AnswerRow, token_lines
 
         n = self.number
         card, model = self.source.opened(self.weights, n.dtype, n.device)
         arrays = self.weights.arrays(card, model, n.meaning != "float", n.dtype, n.device)
-        self.title, others = card.title, self.inputs.others(card)
+        self.card, self.title, others = card, card.title, self.inputs.others(card)
         self.letters = set(card.ranges)
         self.examples = self.examples or self.inputs.drawn(card)
         given = given_values(self.source, self.weights, n, card, model, others)
         start = started(card, model, arrays, n.meaning, given)
         texts = [q.text.text for q in self.questions]
-        over = len(self.examples) > 1 and any(TEXTS in text for text in texts)
+        over = len(self.examples) > 1 and any(map(asks_of_all, texts))
         runs: list[Questions] = []
         rows: list[AnswerRow] = []
         for example in self.examples:

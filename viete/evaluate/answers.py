@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
@@ -29,9 +29,18 @@ class Answer(Displayed):
 
     def page(self, style: str = "unicode") -> Sequence[Block]:
         """The numbers as tables, without the middle of large ones."""
+        return self.blocks()
+
+    def blocks(self, width: int = 100, title: str | None = None) -> list[Block]:
+        """The same, not wider than so many columns, under another title."""
         from viete.evaluate.answer_page import answer_blocks
 
-        return answer_blocks(self)
+        return answer_blocks(self, width, title)
+
+    @property
+    def arrays(self) -> Mapping[str, Array]:
+        """All arrays of it by what they are called in a file."""
+        return {self.question: self.array}
 
     @property
     def alone(self) -> Self:

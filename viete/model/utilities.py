@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from viete.errors import VieteError
+from viete.evaluate.factored import composition_scores
 from viete.evaluate.inputs import host
 from viete.evaluate.labelled import Array
 from viete.formats.tensors import require
-from viete.model.factored import composition_scores
 from viete.model.short_names import get_act_name
 
 

@@ -14,11 +14,11 @@ from array_api_compat import array_namespace
 from viete.analysis.next_token import text_of
 from viete.errors import VieteError
 from viete.evaluate.execution import execute
+from viete.evaluate.factored import FactoredMatrix, composition_scores
 from viete.evaluate.labelled import COL, Array, Value
 from viete.evaluate.run import Run
 from viete.evaluate.schedule import program
 from viete.graph.card import CardData
-from viete.model.factored import FactoredMatrix, composition_scores
 from viete.model.names import Found, Names
 from viete.model.parts import Block, Embedding, FinalNorm, Unembedding
 from viete.model.table import LAYER, Entry, conventions, layout

@@ -9,9 +9,9 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from viete.ask.changed_run import changed_run
+from viete.ask.own_questions import own_answer, own_question
 from viete.ask.sweeps import answer_with
 from viete.ask.text_vectors import as_written, texts_in, vector_of, with_texts
-from viete.ask.top import Top, top, top_of
 from viete.ask.with_clause import changes_of
 from viete.document.displayed import Displayed
 from viete.errors import VieteError
@@ -52,21 +52,22 @@ class Questions(Run, Displayed):
         return scope if isinstance(of, CardData) else replace(scope, words=lambda: of.words)
 
     def __getitem__(self, name: str) -> Any:
-        """As `Run`; ``run["top_5(logits_{-1})"]`` is a `viete.ask.top.Top`."""
-        if changes_of(self, name) is None and top_of(self, name) is None:
+        """As `Run`; ``run["top_5(logits_{-1})"]`` is a `viete.ask.top.Top`, with names, and so are
+        ``svd_3(…)`` a `viete.ask.decompositions.Svd`, ``pca_2(…)`` a `viete.ask.vector_sets.Pca`.
+        """
+        if changes_of(self, name) is None and own_question(self, name) is None:
             return super().__getitem__(name)
         found = self.answer(name)
-        return found if isinstance(found, Top) else found.array
+        return found.array if type(found) is Answer else found
 
     def answer(self, name: str) -> Answer:
-        """As `Run.answer`, of ``top_5(…)`` and of ``… with A^{i,h} = 0`` too."""
+        """As `Run.answer`, of ``top_5(…)``, ``svd_3(…)`` and of ``… with A^{i,h} = 0`` too."""
         if (changes := changes_of(self, name)) is not None:
-            if (found := top_of(self, changes[0].text)) is None:
+            if (found := own_question(self, changes[0].text)) is None:
                 return answer_with(self, name, *changes)
-            behind = name.strip().removeprefix(changes[0].text)
-            return top(self, found[0], f"{found[1]} {behind.strip()}")
-        found = top_of(self, name)
-        return super().answer(name) if found is None else top(self, *found)
+            return own_answer(self, found, name.strip().removeprefix(changes[0].text).strip())
+        found = own_question(self, name)
+        return super().answer(name) if found is None else own_answer(self, found)
 
     def read(self, name: str) -> tuple[Expr, tuple[Convention, ...]]:
         """As `Run.read`, of questions with ``T("…")`` and of arrows ``x^2_4 →(A^{5,1}) x^5_7``."""
@@ -104,11 +105,12 @@ class Questions(Run, Displayed):
         return with_texts(self, question, vector)
 
     def conventions(self, question: str) -> tuple[Convention, ...]:
-        """As `Run.conventions`, of ``top_5(…)`` and of ``… with A^{i,h} = 0`` too."""
+        """As `Run.conventions`, of ``top_5(…)``, ``svd_3(…)`` and of ``… with A^{i,h} = 0`` too."""
         if (changes := changes_of(self, question)) is not None:
             question = changes[0].text
-        found = top_of(self, question)
-        return super().conventions(question if found is None else found[1])
+        found = own_question(self, question)
+        inside = (question,) if found is None else found.formulas
+        return tuple(c for q in inside for c in super(Questions, self).conventions(q))
 
     def extended(self, *given: Any) -> Self:
         """As `Run.extended`: it is of the same model."""
@@ -130,9 +132,10 @@ class Questions(Run, Displayed):
         found = set[Member]()
         for question in questions:
             with suppress(VieteError):
-                found_top = top_of(self, question)
-                run, e = self.resolved(question if found_top is None else found_top[1])
-                found |= run.needed_by(e) if run is self else set()
+                own = own_question(self, question)
+                for inside in (question,) if own is None else own.formulas:
+                    run, e = self.resolved(inside)
+                    found |= run.needed_by(e) if run is self else set()
         found -= self.runnable()[1].keys()  # where something lacks, the question says what
         return [name for name, member in self.program.names.items() if member in found]
 

@@ -102,7 +102,7 @@ def as_arrays(rows: Sequence[AnswerRow]) -> dict[str, np.ndarray]:
         if any(v.dtype.kind == "O" for v in values):
             raise VieteError("exact numbers are written as -o FILE.json or FILE.csv")
         if len(rows) == 1:
-            out[first.question] = values[0]
+            out |= {name: in_numpy(array) for name, array in first.arrays.items()}
         elif len({v.shape for v in values}) == 1:
             out[first.question] = np.stack(values)
         else:

@@ -6,14 +6,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from viete.ask.decompositions import Svd
 from viete.ask.expansion import Expansion
 from viete.ask.term_table import floats
+from viete.ask.vector_sets import Pca
 from viete.errors import VieteError
 from viete.evaluate.answer_page import in_numpy, without_last
 from viete.evaluate.answers import Answer
 from viete.report.pictures.arcs import arcs, is_pattern
 from viete.report.pictures.bars import bars
 from viete.report.pictures.curve import curve
+from viete.report.pictures.dots import Dot, rows_of_dots, scatter
 from viete.report.pictures.heat import HeatPanel, heat
 from viete.report.pictures.picture import Picture
 from viete.report.pictures.plane import is_plane, plane
@@ -30,6 +33,8 @@ def draw(answer: Answer, blocks: Sequence[str] = (), title: str | None = None) -
     """
     title = answer.question if title is None else title
     values = in_numpy(answer.array)
+    if isinstance(answer, Svd | Pca):
+        return directions(answer, title) if isinstance(answer, Svd) else components(answer, title)
     if values.dtype.kind not in "fiub":
         raise VieteError(f"{answer.question} has numbers that are no floats; there is no picture")
     if answer.names is not None:
@@ -97,6 +102,31 @@ def greatest(answer: Answer, values: np.ndarray, title: str) -> Picture:
     more = len(names) - 3 * MOST_BARS
     note = f"{more} more are left out" if more > 0 else ""
     return bars(title, names[: 3 * MOST_BARS], numbers[: 3 * MOST_BARS], note)
+
+
+def directions(answer: Svd, title: str) -> Picture:
+    """Singular values as bars, each with what its direction reads and writes."""
+    names = []
+    for *place, k in np.ndindex(answer.array.shape):
+        pair = answer.left[tuple(place)][:, k], answer.right[tuple(place)][:, k]
+        sides = [" ".join(end.top(x, 3)) for end, x in zip(answer.ends, pair, strict=True)
+                 if end.names]  # fmt: skip
+        before = f"{where(answer, place)}: " if place else ""
+        names.append(before + (" → ".join(sides) or str(k + 1)))
+    shown = names[: 3 * MOST_BARS]
+    return bars(title, shown, answer.array.reshape(-1)[: len(shown)].tolist(), "singular values")
+
+
+def components(answer: Pca, title: str) -> Picture:
+    """Vectors in the plane of the first two components, or along the only one."""
+    axes = [f"component {k + 1}, {share:.0%}" for k, share in enumerate(answer.shares)]
+    names = [str(x) for x in answer.labels[0]]
+    if len(axes) == 1:
+        row = list(zip(answer.array[:, 0].tolist(), names, strict=True))
+        return rows_of_dots(title, [""], [row], axes[0])
+    dots = [Dot(float(x), float(y), 0, name)
+            for (x, y, *_), name in zip(answer.array, names, strict=True)]  # fmt: skip
+    return scatter(title, dots, (axes[0], axes[1]))
 
 
 def where(answer: Answer, place: Sequence[int]) -> str:

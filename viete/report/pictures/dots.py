@@ -72,11 +72,16 @@ def scatter(
         out.append(letters(LEFT - 10, y + 4, short(tick), SOFT, "end"))
     turn = f'transform="rotate(-90 12 {TALL / 2:.0f})"'
     out.append(letters(12, TALL / 2, up.name, INK, "middle", turn))
+    placed = list[tuple[float, float, float]]()  # names that stand: from x to x, at y
     for d in dots:
         x, y = LEFT + WIDE * across.share(d.x), TALL * (1 - up.share(d.y))
         out.append(circle(x, y, d.group, f"{d.name}: {d.x:.4g}, {d.y:.4g}"))
-        if len(dots) <= NAMED and d.name:
-            out.append(letters(x + 7, y + 4, label(d.name, 18), SOFT, more='font-size="11"'))
+        name = label(d.name, 18)
+        end = x + 7 + measure(name, 11)
+        free = all(end < a or b < x or abs(y - at) > 11 for a, b, at in placed)
+        if len(dots) <= NAMED and name and free:
+            out.append(letters(x + 7, y + 4, name, SOFT, more='font-size="11"'))
+            placed.append((x, end, y))
     out += legend(groups, TALL + 66)
     height = TALL + 52 + 24 * bool(groups)
     if note:

@@ -37,7 +37,9 @@ class Picture:
     @property
     def svg(self) -> str:
         """The picture as a file: on its own paper, so that it can be read on a dark page too."""
-        width, height = max(self.width, 200) + 2 * MARGIN, self.height + HEAD + MARGIN
+        title = measure(label(self.title, 200), 15)
+        width = max(self.width, 200, title) + 2 * MARGIN
+        height = self.height + HEAD + MARGIN
         return "\n".join((
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" '
             f'width="{width:.0f}" height="{height:.0f}" role="img" font-family="{SANS}" '

@@ -1,0 +1,37 @@
+"""Questions of their own: ``top_5(…)``, ``svd_3(…)``, ``pca_2(…)``, ``cosines(…)``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from viete.ask.decompositions import SVD, svd
+from viete.ask.question_heads import Headed, headed
+from viete.ask.top import TOP, top
+from viete.ask.vector_sets import COSINES, PCA, cosines, pca
+from viete.evaluate.answers import Answer
+from viete.evaluate.run import Run
+
+
+def greatest(run: Run, asked: Headed, behind: str = "") -> Answer:
+    """The greatest entries of each row."""
+    return top(run, asked.count or 1, f"{', '.join(asked.formulas)} {behind}".strip())
+
+
+OWN: dict[str, Callable[[Run, Headed, str], Answer]] = {
+    TOP: greatest, SVD: svd, COSINES: cosines,
+    PCA: lambda run, asked, behind: pca([run], asked, behind),
+}  # fmt: skip
+
+
+def own_question(run: Run, question: object) -> Headed | None:
+    """A question that is no formula; None of any other."""
+    found = headed(run, question, OWN)
+    return None if found is None or (found.word == TOP and found.count is None) else found
+
+
+def own_answer(run: Run, asked: Headed, behind: str = "") -> Answer:
+    """Its answer, of the changes ``behind`` it. Raises VieteError as the question's word says."""
+    return OWN[asked.word](run, asked, behind)
+
+
+__all__ = ["own_answer", "own_question"]

@@ -1,0 +1,69 @@
+"""What a vector says in tokens: its own entries, or what it meets of the embedding or unembedding.
+
+A vector of a residual stream that a matrix reads is held against the embeddings, ``E v``, and one
+that is written there against the unembedding, ``U v``. The rows of a weight are read and its
+columns written, since vectors are rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+import numpy as np
+
+from viete.analysis.next_token import scored_tokens, vocabulary
+from viete.analysis.token_vectors import embeddings, rows_of_tokens
+from viete.ask.top import in_numpy
+from viete.errors import VieteError
+from viete.evaluate.answer_page import label
+from viete.evaluate.labels import axis_labels
+from viete.evaluate.queries import query
+from viete.evaluate.run import Run
+from viete.notation.printer import show
+
+READS, WRITES, ITSELF = "reads", "writes", "has"
+FEW = 5
+
+
+@dataclass(frozen=True)
+class TokenEnd:
+    """How the vectors of one end of a matrix are put into tokens: by a matrix (V, d), or as they
+    are; ``names`` are empty where there is no way.
+    """
+
+    word: str
+    names: Sequence[str]
+    matrix: np.ndarray | None = None
+
+    def scores(self, vector: np.ndarray) -> np.ndarray:
+        """What a vector (d) has of each token, or of each of its entries."""
+        return vector if self.matrix is None else np.asarray(self.matrix @ vector)
+
+    def top(self, vector: np.ndarray, count: int = FEW) -> list[str]:
+        """The names of the greatest, the greatest first."""
+        scores = self.scores(vector)
+        return [str(self.names[int(k)]) for k in np.argsort(-scores, kind="stable")[:count]]
+
+    def line(self, vector: np.ndarray) -> str:
+        """The same in a line."""
+        return " ".join(label(name, 14) for name in self.top(vector)) if self.names else ""
+
+
+def token_end(run: Run, axis: str, labels: Sequence[str], written: bool) -> TokenEnd:
+    """The end of a matrix along one axis, which is ``written`` to the stream or read from it."""
+    card = run.program.model
+    if axis in (str(vocabulary(card)), str(scored_tokens(card))) or axis in card.lengths:
+        return TokenEnd(ITSELF, labels)
+    with suppress(VieteError):
+        for e in [rows_of_tokens(card)] if written else embeddings(card):
+            rows, entries = map(str, query(run, e).type.shape)
+            if entries == axis:
+                matrix = np.asarray(in_numpy(run.ordered(*run.answered(show(e), e))), np.float64)
+                names = axis_labels(run, e, rows, len(matrix))
+                return TokenEnd(WRITES if written else READS, names, matrix)
+    return TokenEnd("", ())
+
+
+__all__ = ["TokenEnd", "token_end"]
