@@ -43,6 +43,11 @@ def cause(
         typer.Option(min=1, help="Draw so many others of the texts beside each, in place of those "
                      "against it."),
     ] = None,
+    hypothesis: Annotated[
+        Path | None,
+        typer.Option(help="A Markdown list of claims about what each edge depends on: "
+                     "- r^{2,1} → logits: t_{-1}"),
+    ] = None,
     draw_seed: Annotated[int, typer.Option(min=0, help="Draws the texts.")] = 0,
     top: Annotated[int, typer.Option(min=1, help="List so many values, the largest.")] = 24,
     form: Annotated[str | None, format_option((*FORMATS, "csv"))] = None,
@@ -51,13 +56,18 @@ def cause(
     """Ask what causes a number: values of other texts take the place of a text's own.
 
     Of pairs of texts, by causal mediation: the direct, the indirect and the total effect. With
-    --resample of texts that are drawn: resample ablation.
+    --resample of texts that are drawn: resample ablation. With --hypothesis of texts that agree on
+    what it names: causal scrubbing.
     """
     form = "csv" if output is not None and output.suffix == ".csv" else form
     form = form if form == "csv" else format_of(form, output, FORMATS)
     model = opened(source, weights)
+    if hypothesis is not None:
+        if by is not None:
+            raise VieteError("--hypothesis says what is of other texts: leave out --by")
+        return emit(scrubbed(model, hypothesis, of, texts, resample or 5, draw_seed, form), output)
     if by is None:
-        raise VieteError("say whose values are of another text: --by 'A^{i,h}'")
+        raise VieteError("say whose values are of another text: --by 'A^{i,h}', or --hypothesis")
     emit(effects(model, of, by, texts, resample, draw_seed, top, form), output)
 
 
@@ -95,6 +105,27 @@ def effects(
             return effects_csv(found)
     changed = changed_card(model, found, texts)
     return render(effects_page(found, model.card, changed, STYLES[form], top), form)
+
+
+def scrubbed(
+    model: Model[Any], hypothesis: Path, of: str, texts: str, draws: int, seed: int, form: str
+) -> str:  # fmt: skip
+    """Causal scrubbing, in a format."""
+    from viete.ask.scrubbing_findings import scrub_findings
+    from viete.document.colours import svg_file
+    from viete.nouns.causal import scrubbing
+    from viete.report.scrubbing_page import scrubbing_json, scrubbing_page, scrubbing_picture
+
+    if form == "csv":
+        raise VieteError("what was scrubbed is written as json: -o scrubbing.json")
+    made = scrubbing(model, hypothesis, of, texts)
+    found = scrub_findings(made, texts, draws, seed)
+    match form:
+        case "svg":
+            return svg_file(scrubbing_picture(found).svg)
+        case "json":
+            return scrubbing_json(found)
+    return render(scrubbing_page(made, found, STYLES[form]), form)
 
 
 __all__ = ["cause"]

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from viete.ask.circuit_ablation import Ablations
 from viete.ask.drawing_texts import drawn_beside
 from viete.ask.example_list import Example, named_in, numbers_of
+from viete.ask.hypothesis import read_hypothesis
 from viete.ask.mediation import Effects, Mediators, PairEffects, pair_effects, together
+from viete.ask.scrubbing import Scrubbing
+from viete.ask.scrubbing_findings import ScrubFindings, scrub_findings
 from viete.errors import VieteError
+from viete.evaluate.answer_page import in_numpy
 from viete.formats.tensors import bar
+from viete.nouns.text_runs import text_runs
 
 if TYPE_CHECKING:
     from viete.graph.card import CardData
@@ -71,6 +80,45 @@ def effects(
     return together(found, run, of, mediators, source, draws, seed)
 
 
+def scrubbing(
+    model: Model[Any], hypothesis: str | Path, of: str, texts: Any
+) -> Scrubbing:  # fmt: skip
+    """A hypothesis about a number of a model on some texts; see `Model.scrub`."""
+    claims = read_hypothesis(hypothesis)
+    given = model.examples(texts)
+    first: dict[int, list[Example]] = {}
+    for x in given:
+        first.setdefault(len(x.text), []).append(x)
+    given = [x for group in first.values() for x in group]  # as they are run together
+    source = str(texts) if isinstance(texts, str | Path) else ""
+    ablations = Ablations(model.card, model.weights, of, given, source, lambda: model.words)
+    every = {c.features for top in claims for c in top.walk()}
+    formulas = sorted({f for features in every for f in features})
+    found = {f: list[bytes]() for f in formulas}
+    for run in text_runs(model, given, formulas) if formulas else ():
+        for f in formulas:
+            try:
+                array = in_numpy(run.answer(f).array)
+            except VieteError as error:
+                raise VieteError(f"the feature {f}: {error.message}") from None
+            found[f].append(np.ascontiguousarray(array).tobytes())
+    return Scrubbing(ablations, claims, {
+        features: [tuple(found[f][k] for f in features) for k in range(len(given))]
+        for features in every
+    })  # fmt: skip
+
+
+def scrub(
+    model: Model[Any], hypothesis: str | Path, of: str, texts: Any, draws: int = 5, seed: int = 0
+) -> ScrubFindings:
+    """Causal scrubbing; see `Model.scrub`."""
+    if draws < 1:
+        raise VieteError(f"draws is how many times each text is scrubbed, at least 1, not {draws}")
+    made = scrubbing(model, hypothesis, of, texts)
+    count = sum(len(b[made.item]) for b in made.model.batches)
+    return scrub_findings(made, made.model.source or f"{count} texts", draws, seed)
+
+
 def changed_card(model: Model[Any], found: Effects, texts: Any) -> CardData:
     """The card in which the largest mediator has the values of another text, the first one."""
     given = model.examples(texts)
@@ -86,4 +134,4 @@ def title_of(texts: Any, count: int) -> str:
     return str(texts) if isinstance(texts, str) else f"{count} texts"
 
 
-__all__ = ["changed_card", "mediation", "resample"]
+__all__ = ["changed_card", "mediation", "resample", "scrub", "scrubbing"]

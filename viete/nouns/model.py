@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from viete.ask.circuits import Circuits
     from viete.ask.mediation import Effects
     from viete.ask.probes import Probes
+    from viete.ask.scrubbing_findings import ScrubFindings
     from viete.evaluate.run import Run
     from viete.nouns.checkpoints import Checkpoints
 
@@ -356,6 +357,24 @@ class Model(Verbs, Texts, Hooked, Generic[C]):
         from viete.nouns.causal import resample
 
         return resample(self, of, by, texts, draws, seed)
+
+    def scrub(
+        self, hypothesis: str | Path, of: str, texts: Any, draws: int = 5, seed: int = 0
+    ) -> ScrubFindings:
+        """Causal scrubbing: how much of a number is left where values are of texts that agree on
+        what a hypothesis says that they depend on.
+
+        >>> found = model.scrub(Path("hypothesis.md"), "logits_{-1, answer}", "texts.jsonl")
+        ...                                                                         # doctest: +SKIP
+        >>> found.recovered                                                         # doctest: +SKIP
+        0.93
+
+        ``hypothesis`` is a page or its text, see `viete.ask.hypothesis`; ``of`` and ``texts`` are
+        as in `circuits`. Raises VieteError as that does, and for a claim about what is no edge.
+        """
+        from viete.nouns.causal import scrub
+
+        return scrub(self, hypothesis, of, texts, draws, seed)
 
     def checkpoints(self, *which: str) -> Checkpoints:
         """The model at several steps of its training, to be asked as one is.

@@ -1,0 +1,107 @@
+"""A hypothesis about a model, as a nested list of claims: what each value on an edge depends on.
+
+    - r^{2,1} → logits: answer
+      - x^0 → Q^{2,1}: t_{-1}
+      - r^{1,1} → K^{2,1}: place, t_{-1}
+
+Behind the colon stand features of a text, formulas or words and numbers of its line; ``nothing``
+says that it depends on none. Below a claim stand those about what its value is made of.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from viete.errors import Text, VieteError, os_refusals
+from viete.notation.cursor import top_level
+from viete.notation.lexer import tokenize
+from viete.regular import SETTINGS, regular
+
+NOTHING = "nothing"
+_ITEM = re.compile(r"(\s*)[-*] (.*)")
+_ARROW = re.compile(r"→|->|\\to\b")
+
+
+@dataclass(frozen=True)
+class EdgeClaim:
+    """What a writer brings to a reader depends on ``features`` alone, and is made as ``parts`` say.
+
+    ``writer`` and ``reader`` are as they are written.
+    """
+
+    writer: Text
+    reader: Text
+    features: tuple[str, ...]
+    parts: tuple[EdgeClaim, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.writer.text} → {self.reader.text}"
+
+    def walk(self) -> Iterator[EdgeClaim]:
+        """The claim and all those below it."""
+        yield self
+        for part in self.parts:
+            yield from part.walk()
+
+
+def read_hypothesis(source: str | Path) -> tuple[EdgeClaim, ...]:
+    """The claims of a page, a path or the text itself; those about the number come first.
+
+    Raises VieteError, with the line, for an item that is no claim, and for a page without one.
+    """
+    if isinstance(source, Path):
+        with os_refusals(source):
+            content, name = regular(source, SETTINGS).read_text("utf-8-sig"), str(source)
+    else:
+        content, name = source, "<hypothesis>"
+    rows: list[tuple[int, Text]] = []
+    for k, line in enumerate(content.splitlines(), 1):
+        if (found := _ITEM.fullmatch(line)) is not None:
+            column = len(line) - len(found[2]) + 1
+            rows.append((len(found[1].expandtabs(4)), Text(found[2], name, k, column, line)))
+    if not rows:
+        raise VieteError(f"{name}: there is no claim in it, such as - r^{{2,1}} → logits: t_{{-1}}")
+    return tuple(below(rows, 0, len(rows)))
+
+
+def below(rows: Sequence[tuple[int, Text]], first: int, end: int) -> Iterator[EdgeClaim]:
+    """The claims of some lines, each with those that stand further in."""
+    k = first
+    while k < end:
+        depth, text = rows[k]
+        last = next((j for j in range(k + 1, end) if rows[j][0] <= depth), end)
+        yield claim_of(text, tuple(below(rows, k + 1, last)))
+        k = last
+
+
+def claim_of(text: Text, parts: tuple[EdgeClaim, ...]) -> EdgeClaim:
+    """One line as a claim."""
+    said = Text(re.sub(r"[$`]", " ", text.text), text.file, text.line, text.column, text.whole)
+    arrow, colon = _ARROW.search(said.text), said.text.rfind(":")
+    if arrow is None or colon < arrow.end():
+        raise text.error("a claim is an edge and what it depends on: r^{2,1} → logits: t_{-1}")
+    writer, reader = said.cut(0, arrow.start()), said.cut(arrow.end(), colon)
+    behind = said.cut(colon + 1, len(said.text))
+    if not (writer.text and reader.text and behind.text):
+        raise text.error("a claim is an edge and what it depends on: r^{2,1} → logits: t_{-1}")
+    return EdgeClaim(writer, reader, features_of(behind), parts)
+
+
+def features_of(text: Text) -> tuple[str, ...]:
+    """Formulas with commas between them."""
+    if text.text.strip().rstrip(".") == NOTHING:
+        return ()
+    tokens = tokenize(text)
+    cuts = [-1, *top_level(tokens[:-1], ","), len(tokens) - 1]
+    parts = [text.cut(tokens[a + 1].start, tokens[b].start).text.strip()
+             for a, b in pairwise(cuts)]  # fmt: skip
+    if not all(parts):
+        raise text.error("features stand with commas between them: place, t_{-1}")
+    return tuple(parts)
+
+
+__all__ = ["EdgeClaim", "read_hypothesis"]
