@@ -40,7 +40,9 @@ TRUE = [
     "sum(c(x^1_j)) = 0", "sum(A^{i,h}) = 1", "(x^1 W_1^1)^T = {W_1^1}^T {x^1}^T",
     "cos(x^1 - x^2) = cos(x^2) ⊙ cos(x^1) + sin(x^2) ⊙ sin(x^1)", "cos(t_0 - t_0) = 1",
     "sin(2 π (t_0 + 3) / V) sin(t_0) = sin(t_0) cos(2 π t_0 / V) sin(6 π / V)"
-    " + sin(2 π t_0 / V) sin(t_0) cos(6 π / V)", "cos(x^1 + x^2)^2 + sin(x^1 + x^2)^2 = 1",
+    " + sin(2 π t_0 / V) sin(t_0) cos(6 π / V)", "table_{j<n,k<d}(x^1_{j,k}^2)_{j,k} = x^1_{j,k}^2",
+    "table_{k<9}(cos(t_0 - k))_c = cos(t_0) cos(c) + sin(t_0) sin(c)",
+    "cos(x^1 + x^2)^2 + sin(x^1 + x^2)^2 = 1",
 ]  # fmt: skip
 FALSE = [
     "<x^1_j, LN(x^2_j)> = |x^1_j| cos(x^1_j, c(x^2_j))", "x^i = x^{i-1}",

@@ -16,7 +16,20 @@ from viete.analysis.shapes import Shapes, shapes_of
 from viete.analysis.types import Mismatch, Shape, TypeEnv
 from viete.graph.card import CardData
 from viete.graph.sizes import Size
-from viete.notation.tree import Apply, Bind, Expr, Idx, Num, Pick, Ref, Slice, num, rebuilt
+from viete.notation.substitution import substitute
+from viete.notation.tree import (
+    Apply,
+    Bind,
+    Expr,
+    Idx,
+    Num,
+    Pick,
+    Ref,
+    Slice,
+    Table,
+    num,
+    rebuilt,
+)
 from viete.rewrite.angle_forms import MOST_ANGLES, of_sum, squared_sine
 from viete.rewrite.forms import (
     ONE,
@@ -311,8 +324,12 @@ class NormalForms:
     def picked(self, e: Expr, items: tuple[Expr, ...], env: TypeEnv) -> Form:
         """A row of a product is that of its first factor; an entry is an inner product."""
         free = frozenset[str]().union(*(x.free for x in items))
+        slices = any(isinstance(x, Slice) for x in items)
         match e:
-            case Apply("T", (a,)) if not any(isinstance(x, Slice) for x in items):
+            case Table(ranges, body) if len(ranges) == len(items) and not slices:
+                letters = dict(zip(e.bound, items, strict=True))
+                return self.of(substitute(body, letters=letters), env)
+            case Apply("T", (a,)) if not slices:
                 return self.of(Pick(a, items[::-1] if len(items) == 2 else (ALL, *items)), env)
             case Apply("prod"):
                 first, *rest = self.factors(e, 0, env)
