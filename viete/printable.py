@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import sys
 import unicodedata
+from collections.abc import Callable
 from typing import TextIO
 
 LONGEST = 1_200  # characters of a message's line, enough for a list of a few dozen names
@@ -17,6 +18,7 @@ LONGEST = 1_200  # characters of a message's line, enough for a list of a few do
 # steers a terminal, reorders what is read, or cannot be encoded.
 UNSEEN = "\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff"
 STEERING = re.compile(f"[\x00-\x08\x0b-\x1f{UNSEEN}]")
+Tell = Callable[[str], None]  # shows a line of progress
 ERASED = "\r\x1b[K"  # back to the start of the terminal's line, and the line emptied
 
 
@@ -83,4 +85,28 @@ def overwrite(line: str) -> None:
     stream.flush()
 
 
-__all__ = ["STEERING", "Screen", "display_width", "in_place", "overwrite", "printable", "shortened"]
+def on_terminal() -> Tell:
+    """A line on stderr that overwrites itself, where a person can see it."""
+    if not sys.stderr.isatty():
+        return lambda line: None
+    shown = [False]
+
+    def tell(line: str) -> None:
+        if line or shown[0]:
+            overwrite(line)
+            shown[0] = True
+
+    return tell
+
+
+__all__ = [
+    "STEERING",
+    "Screen",
+    "Tell",
+    "display_width",
+    "in_place",
+    "on_terminal",
+    "overwrite",
+    "printable",
+    "shortened",
+]

@@ -18,6 +18,7 @@ from viete.cli import (
     expand,
     explore,
     export,
+    features,
     grad,
     lesson,
     probe,
@@ -87,7 +88,7 @@ def options(
 
 for function in (
     show.show, show.cards, doc.doc, run.run, ask.ask, check.check, expand.expand,
-    circuit.circuit, cause.cause, probe.probe, explore.explore,
+    circuit.circuit, cause.cause, features.features, probe.probe, explore.explore,
     grad.grad, export.export,
     lesson.lesson, train.train, train.plot, sample.sample, tour.tour,
 ):  # fmt: skip

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 
 import numpy as np
 
+from viete.analysis.next_token import context_of
 from viete.ask.card_claims import Claims
 from viete.ask.claim_texts import Texts as ExampleTexts
 from viete.ask.claim_texts import is_drawn, texts_of
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from viete.ask.scrubbing_findings import ScrubFindings
     from viete.evaluate.run import Run
     from viete.nouns.checkpoints import Checkpoints
+    from viete.nouns.feature_dashboard import FeatureDashboard
 
 Array = Any
 C = TypeVar("C", bound=CardData)
@@ -375,6 +377,42 @@ class Model(Verbs, Texts, Hooked, Generic[C]):
         from viete.nouns.causal import scrub
 
         return scrub(self, hypothesis, of, texts, draws, seed)
+
+    def features(
+        self, texts: Any = None, *, data: str | Path | None = None, of: str | None = None,
+        length: int = 128, seed: int = 0, tell: Callable[[str], None] | None = None,
+    ) -> FeatureDashboard:  # fmt: skip
+        """What the features in the model do on texts: contexts, scores, steering, measures.
+
+        >>> coded = model.put(read_coders("run/"))                                  # doctest: +SKIP
+        >>> features = coded.features("texts.txt")                                  # doctest: +SKIP
+        >>> features.measures.active, features[17].top[0].tokens                    # doctest: +SKIP
+        >>> features.save("features/")                                              # doctest: +SKIP
+
+        ``texts`` are a file, one a line, a list of texts or of ids, or drawn ones, as
+        ``repeated(16)``; ``data`` is running text instead, a file or a folder. Longer ones than
+        ``length`` are cut. They are run as they come, and nothing of them is held but what is
+        shown. ``of`` says whose features, of several blocks: ``feature^2``. Raises VieteError for
+        a model without features (see `put`), and where there is no text.
+        """
+        from viete.nouns.feature_dashboard import FeatureDashboard
+
+        longest = context_of(self.card, self.card.inputs[0]) if self.card.inputs else None
+        windows = self.windows(texts, data, min(length, longest or length))
+        return FeatureDashboard(self, windows, of, seed, tell, self.path.name)
+
+    def windows(self, texts: Any, data: str | Path | None, length: int) -> Iterator[np.ndarray]:
+        """Texts as ids, none longer than so many, as they come."""
+        from viete.text.windows import cut, line_windows, running_windows
+
+        if data is not None:
+            if (known := self.own_tokenizer()) is None:
+                raise VieteError(f"{self.path} has no tokenizer, by which text is read")
+            return running_windows(str(data), known, length)
+        if isinstance(texts, str | Path) and Path(texts).is_file():
+            return line_windows(Path(texts), self.text_ids, length)
+        some = self.examples(texts)
+        return (piece for x in some for piece in cut(np.asarray(x.text), length))
 
     def checkpoints(self, *which: str) -> Checkpoints:
         """The model at several steps of its training, to be asked as one is.

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sys
 import time
 from array import array
 from collections.abc import Callable, Mapping
@@ -24,13 +23,12 @@ import numpy as np
 
 from viete.atomic import replacing
 from viete.errors import VieteError, os_refusals
-from viete.printable import overwrite
+from viete.printable import Tell, on_terminal
 from viete.regular import SETTINGS, regular
 from viete.text.data import Documents
 from viete.text.files import stamp
 from viete.text.vocabulary import Ids, Vocabulary, digest
 
-Tell = Callable[[str], None]
 FORM = "1"  # another as soon as the same text would be encoded differently
 
 
@@ -164,20 +162,6 @@ def check_unchanged(documents: Documents, before: list[tuple[int, int]]) -> None
     """Refuse sources that somebody wrote to while they were read."""
     if stamp(documents.files) != before:
         raise VieteError(f"{documents.path}: the data changed while it was read; start again")
-
-
-def on_terminal() -> Tell:
-    """A line on stderr that overwrites itself, where a person can see it."""
-    if not sys.stderr.isatty():
-        return lambda line: None
-    shown = [False]
-
-    def tell(line: str) -> None:
-        if line or shown[0]:
-            overwrite(line)
-            shown[0] = True
-
-    return tell
 
 
 __all__ = ["Tokens", "memory_mapped", "tokenize"]

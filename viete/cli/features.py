@@ -1,0 +1,72 @@
+"""``viete features``: what features do on a corpus: contexts, scores, steering; a page of each."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from viete.cli.options import Output, SourceOptions, emit
+from viete.document.rendering import render
+from viete.errors import VieteError
+
+
+def features(
+    source: SourceOptions,
+    texts: Annotated[
+        str | None,
+        typer.Option(help="A file of texts, one a line; or repeated(16), random(32), drawn."),
+    ] = None,
+    data: Annotated[
+        str | None, typer.Option(help="Running text instead, a file or a folder of them.")
+    ] = None,
+    feature: Annotated[
+        str | None, typer.Option(help="The pages of these features alone: 17 or 3,17,40.")
+    ] = None,
+    of: Annotated[
+        str | None, typer.Option(help="Of several blocks, whose features: feature^2.")
+    ] = None,
+    length: Annotated[int, typer.Option(min=2, help="The most tokens of a text.")] = 128,
+    top: Annotated[
+        int, typer.Option(min=1, help="So many pages, of the features that write most.")
+    ] = 100,
+    seed: Annotated[int, typer.Option(min=0, help="Of the contexts that are drawn.")] = 0,
+    output: Output = None,
+) -> None:
+    """See what the features of a model do: those of --put RUN, a file of an autoencoder or of
+    transcoders.
+
+    With -o FOLDER/ a page of HTML for each, and index.html. Else the measures of all on the
+    terminal, or the features that --feature names. Ctrl-C ends the reading of texts, and what was
+    read until then is shown.
+    """
+    from viete.printable import on_terminal
+
+    if (texts is None) == (data is None):
+        raise VieteError("give the texts as --texts FILE, one a line, or running text as --data")
+    if output is not None and output.suffix:
+        raise VieteError(f"-o {output}: features are written to a folder, with a page for each")
+    numbers = None if feature is None else numbers_of(feature)
+    source.refuse_cut("features are looked at on many texts")
+    tell = on_terminal()
+    found = source.model().features(texts, data=data, of=of, length=length, seed=seed, tell=tell)
+    if found.stopped:
+        typer.echo("stopped; these are the texts until then", err=True)
+    if output is not None:
+        found.save(output, numbers if numbers is not None else found.ranked(top), tell)
+        typer.echo(f"written: {output / 'index.html'}", err=True)
+    if numbers is None:
+        emit(render(found.page(), "text"), None)
+    elif output is None:
+        emit("\n".join(render(found.feature_page(k), "text") for k in numbers), None)
+
+
+def numbers_of(text: str) -> list[int]:
+    """``--feature 3,17`` as numbers."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() for part in parts):
+        raise VieteError(f"--feature takes numbers of features, 17 or 3,17, not {text!r:.40}")
+    return [int(part) for part in dict.fromkeys(parts)]
+
+
+__all__ = ["features"]

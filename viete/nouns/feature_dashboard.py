@@ -1,0 +1,193 @@
+"""`FeatureDashboard`: the features of a model on a corpus, a page of each, and measures of all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from viete.ask.feature_contexts import FeatureContext
+from viete.ask.feature_page import FeaturePage, ShadedText, SteeredText
+from viete.ask.feature_study import FeatureMeasures, FeatureStudy
+from viete.atomic import replacing
+from viete.document.displayed import Displayed
+from viete.document.tree import Block
+from viete.errors import VieteError
+from viete.evaluate.answer_page import literal
+from viete.notation.printer import show
+from viete.nouns.feature_effects import FeatureEffects
+from viete.report.feature_pages import feature_html, index_html
+from viete.report.feature_text import feature_blocks, index_blocks
+from viete.text.windows import alike
+
+if TYPE_CHECKING:
+    from viete.nouns.model import Model
+
+SHOWN = 10  # tokens that a feature raises most, and lowers most
+STEERED = 24  # tokens by which a text goes on
+PROMPT = 12  # tokens before it
+Tell = Callable[[str], None]
+
+
+class FeatureDashboard(Displayed):
+    """What the features of a model do on some texts; ``dashboard[17]`` is the page of one.
+
+    ``windows`` are texts of ids (n), which are run as they come. Ctrl-C ends that: what came until
+    then is shown.
+    """
+
+    def __init__(
+        self, model: Model[Any], windows: Iterable[np.ndarray], of: str | None = None,
+        seed: int = 0, tell: Tell | None = None, source: str = "",
+    ) -> None:  # fmt: skip
+        self.model, self.source = model, source
+        self.study = FeatureStudy(model.card, model.weights, of, seed)
+        self.stopped = False
+        self.first: np.ndarray | None = None  # texts from which effects are measured
+        self.read(windows, tell or (lambda line: None))
+
+    def read(self, windows: Iterable[np.ndarray], tell: Tell) -> None:
+        """Run the texts."""
+        s = self.study.statistics
+        try:
+            for ids in alike(windows, self.study.room):
+                self.study.add(ids)
+                if self.first is None or ids.size > self.first.size:
+                    self.first = ids[:8]
+                tell(f"{s.texts:,} texts, {s.tokens:,} tokens")
+        except KeyboardInterrupt:
+            if not s.tokens:
+                raise
+            self.stopped = True
+        finally:
+            tell("")
+        self.measures: FeatureMeasures = self.study.measures
+
+    @cached_property
+    def effects(self) -> FeatureEffects:
+        """What features do, measured from some of the texts."""
+        assert self.first is not None
+        return FeatureEffects(self.study, self.first)
+
+    @property
+    def title(self) -> str:
+        """Of which value of which model the features are."""
+        where = literal(self.source or self.model.card.title)
+        return f"Features of ${show(self.study.value, 'latex')}$ in {where}"
+
+    def ranked(self, count: int = 100) -> list[int]:
+        """The features that write most on these texts, in the mean square."""
+        return self.study.ranked(count)
+
+    # -- a feature ---------------------------------------------------------------------------------
+
+    def __getitem__(self, number: int) -> FeaturePage:
+        """The page of a feature, counted from 0. Raises VieteError where there is none."""
+        if not 0 <= number < self.measures.features:
+            last = self.measures.features - 1
+            raise VieteError(f"there is no feature {number}; they are 0 to {last}")
+        study, s = self.study, self.study.statistics
+        bins, wide = s.histogram(number)
+        top, count = s.top.of(number), int(s.counts[number])
+        weights = self.effects.logit_weights([number]) if count else None
+        raised, lowered = ((), ()) if weights is None else self.ends(weights[0])
+        page = FeaturePage(
+            number, count, s.tokens, float(s.greatest[number]),
+            float(s.sums[number]) / max(count, 1), float(study.shares[number]), bins, wide,
+            tuple(map(self.shaded, top)), tuple(map(self.shaded, s.drawn.of(number))),
+            raised, lowered, nearest=tuple(study.nearest(number)),
+        )  # fmt: skip
+        return self.with_effects(page, top[0]) if top else page
+
+    def with_effects(self, page: FeaturePage, context: FeatureContext) -> FeaturePage:
+        """The page with what changes without the feature, and how a text goes on with it."""
+        ids = context.tokens[: context.peak + 1].astype(np.int64)
+        changes = self.effects.without(page.number, ids)
+        if changes is not None:
+            order = np.argsort(-abs(changes), kind="stable")[:SHOWN]
+            page = replace(page, changes=tuple((self.word(int(k)), float(changes[k]))
+                                               for k in order))  # fmt: skip
+        prompt = ids[-PROMPT:]
+        try:
+            usual = self.effects.usual_course(prompt, STEERED)
+            told = [SteeredText(None, self.text(usual))]
+            for value in (0.0, 2 * page.greatest):
+                course = self.effects.course(page.number, value, prompt, STEERED)
+                told.append(SteeredText(value, self.text(course)))
+        except VieteError as error:  # a model that does not go on with texts
+            return replace(page, note=error.message)
+        return replace(page, prompt=self.text(prompt), steered=tuple(told))
+
+    def ends(self, weights: np.ndarray) -> tuple[tuple[tuple[str, float], ...], ...]:
+        """The tokens with the greatest and the least weights."""
+        order = np.argsort(-weights, kind="stable")
+        return tuple(
+            tuple((self.word(int(k)), float(weights[k])) for k in some)
+            for some in (order[:SHOWN], order[: -SHOWN - 1 : -1])
+        )
+
+    def shaded(self, context: FeatureContext) -> ShadedText:
+        """A context with its tokens as text."""
+        words = tuple(self.word(int(k)) for k in context.tokens)
+        return ShadedText(words, tuple(map(float, context.values)), context.peak)
+
+    def word(self, token: int) -> str:
+        """The text of one token."""
+        return self.text([token])
+
+    def text(self, ids: Sequence[int] | np.ndarray) -> str:
+        """The text of some tokens; of a card without a tokenizer their words or numbers."""
+        tokenizer = self.model.own_tokenizer()
+        if tokenizer is not None:
+            return tokenizer.decode([int(k) for k in ids])
+        words = (self.model.words.name(int(k)) for k in ids)
+        return " ".join(w if w is not None else str(k) for w, k in zip(words, ids, strict=True))
+
+    # -- pages -------------------------------------------------------------------------------------
+
+    def page(self, style: str = "unicode") -> Sequence[Block]:
+        """The measures and the features that write most, as a document."""
+        return index_blocks(self.title, self.measures, self.study.statistics, self.shares_of(12))
+
+    def shares_of(self, count: int) -> list[tuple[int, float]]:
+        """The features that write most, with their share of all that is written."""
+        return [(k, float(self.study.shares[k])) for k in self.ranked(count)]
+
+    def feature_page(self, number: int) -> Sequence[Block]:
+        """A feature as a document, for the terminal."""
+        return feature_blocks(self[number], f"${show(self.study.value, 'latex')}$")
+
+    def pages(self, features: Sequence[int]) -> Iterator[FeaturePage]:
+        """The pages of some features."""
+        return (self[k] for k in features)
+
+    def save(
+        self, folder: str | Path, features: Sequence[int] | None = None, tell: Tell | None = None
+    ) -> Path:
+        """Write a page of HTML for each feature, and ``index.html`` with the measures.
+
+        ``features`` are by default the hundred that write most. Pages need nothing but themselves.
+        """
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        chosen = list(self.ranked() if features is None else features)
+        tell, made = tell or (lambda line: None), []
+        names = {k: f"feature-{k}.html" for k in chosen}
+        for place, page in enumerate(self.pages(chosen)):
+            beside = [chosen[j] if 0 <= j < len(chosen) else None for j in (place - 1, place + 1)]
+            with replacing(folder / names[page.number]) as file:
+                file.write(feature_html(page, self.title, names, *beside).encode())
+            made.append(page)
+            tell(f"{place + 1} of {len(chosen)} pages")
+        tell("")
+        with replacing(folder / "index.html") as file:
+            text = index_html(self.title, self.measures, self.study.statistics, made, names)
+            file.write(text.encode())
+        return folder
+
+
+__all__ = ["FeatureDashboard"]

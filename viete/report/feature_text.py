@@ -1,0 +1,107 @@
+"""Features as documents for the terminal and for notebooks: measures of all, and one of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from viete.ask.feature_contexts import FeatureStatistics
+from viete.ask.feature_page import FeaturePage, ShadedText
+from viete.ask.feature_study import FeatureMeasures
+from viete.document.tree import Block, heading, paragraph, table
+from viete.evaluate.answer_page import literal
+
+CONTEXTS = 6  # of the greatest that the terminal shows
+AROUND = 8  # tokens on either side there
+
+
+def seen(token: str) -> str:
+    """A token's text on one line: line breaks and tabs as signs."""
+    return token.replace("\n", "⏎").replace("\t", "⇥").replace("\r", "␍")
+
+
+def percent(share: float) -> str:
+    """A share in per cent, with two digits that count."""
+    digits = max(0, 1 - math.floor(math.log10(100 * share))) if 0 < share < 0.1 else 1
+    return f"{100 * share:.{min(digits, 6)}f} %"
+
+
+def sentences(m: FeatureMeasures, s: FeatureStatistics) -> list[tuple[str, str]]:
+    """The measures of all features: a number and what it is."""
+    out = [
+        (f"{m.active:.3g}", f"of {m.features:,} features are active at a position (L0)"),
+        (percent(m.lacking), "of the value's variance is not explained"),
+        (f"{m.dead:,}", f"features are dead: never active on {s.tokens:,} tokens"),
+    ]
+    if not math.isnan(m.loss) and m.without > m.loss:
+        out.insert(2, (percent(m.recovered),
+                       f"of the loss is recovered: {m.spliced:.4f} with what they decode, "
+                       f"{m.loss:.4f} as it is, {m.without:.4f} with 0 in its place"))  # fmt: skip
+    return out
+
+
+def index_blocks(
+    title: str, m: FeatureMeasures, s: FeatureStatistics, shares: Sequence[tuple[int, float]]
+) -> list[Block]:
+    """The measures of all features, and those that write most."""
+    rows = [
+        [str(k), percent(share), percent(s.counts[k] / s.tokens), f"{s.greatest[k]:.4g}"]
+        for k, share in shares
+    ]
+    return [
+        heading(1, title),
+        table(["", ""], [[a, b] for a, b in sentences(m, s)]),
+        heading(2, "What writes most"),
+        table(["feature", "of all that is written", "active", "greatest"], rows),
+    ]
+
+
+def line_of(context: ShadedText) -> str:
+    """A context on one line, its peak in brackets."""
+    first, last = max(0, context.peak - AROUND), context.peak + AROUND + 1
+    parts = [f"[{seen(t)}]" if k == context.peak else seen(t)
+             for k, t in enumerate(context.tokens)]  # fmt: skip
+    return literal("".join(parts[first:last]))
+
+
+def signed(value: float) -> str:
+    """A number with its sign."""
+    return f"{value:+.3g}".replace("-", "−")
+
+
+def feature_blocks(page: FeaturePage, place: str) -> list[Block]:
+    """One feature."""
+    out: list[Block] = [heading(1, f"Feature {page.number}")]
+    if not page.count:
+        return [*out, paragraph(f"It is dead: never active on {page.tokens:,} tokens.")]
+    out.append(paragraph(
+        f"It is active at {percent(page.often)} of {page.tokens:,} tokens, {page.mean:.4g} in the "
+        f"mean where it is and {page.greatest:.4g} at most, and writes {percent(page.share)} of "
+        f"what all features write to {place}."
+    ))  # fmt: skip
+    rows = [[f"{c.value:.4g}", line_of(c)] for c in page.top[:CONTEXTS]]
+    out += [heading(2, "Greatest contexts"), table(["value", "text"], rows)]
+    if page.raised:
+        pairs = zip(page.raised, page.lowered, strict=True)
+        rows = [[literal(quoted(a)), signed(x), literal(quoted(b)), signed(y)]
+                for (a, x), (b, y) in pairs]  # fmt: skip
+        out += [heading(2, "Logit weights"), table(["raises", "", "lowers", ""], rows)]
+    if page.changes:
+        rows = [[literal(quoted(t)), signed(x)] for t, x in page.changes[:CONTEXTS]]
+        out += [heading(2, "Without it, behind its greatest context"),
+                table(["token", "log-probability"], rows)]  # fmt: skip
+    if page.steered:
+        rows = [["as it is" if s.value is None else f"{s.value:.4g}", literal(seen(s.text))]
+                for s in page.steered]  # fmt: skip
+        out += [heading(2, "Set to a value"), paragraph(literal(seen(page.prompt)) + " …"),
+                table(["value", "goes on"], rows)]  # fmt: skip
+    rows = [[str(k), f"{x:.3f}"] for k, x in page.nearest]
+    return [*out, heading(2, "Nearest"), table(["feature", "cosine"], rows)]
+
+
+def quoted(token: str) -> str:
+    """A token in quotes, for its spaces."""
+    return f"“{seen(token)}”"
+
+
+__all__ = ["feature_blocks", "index_blocks", "percent", "seen", "sentences", "signed"]
