@@ -493,3 +493,24 @@ def test_what_a_change_puts_in_is_a_term_beside_those_of_the_blocks() -> None:
         assert sum("W_E[3]" in t.expression for t in e.constants) == more
         assert not any("where" in t.expression or "table" in t.expression for t in e)
         assert e.held == ("scale",) and abs(e.rest) < 1e-12
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama"])
+def test_paths_are_bounded(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there are too many the largest are opened, and all terms add up to the same."""
+    run, of, into = run_of(name, 3), "logits_{-1,1}", "head, source, path"
+
+    def by_label(e: Expansion) -> dict[str, float]:
+        found: dict[str, float] = {}
+        for t in e:
+            found[t.label] = found.get(t.label, 0.0) + float(t.value)
+        return {label: value for label, value in found.items() if abs(value) > 1e-12}
+
+    every = by_label(run.expand(of, into))
+    monkeypatch.setattr("viete.ask.expansion.MOST", 10)
+    some = run.expand(of, into)
+    assert not some.note and by_label(some) == pytest.approx(every, abs=1e-12)
+    monkeypatch.setattr("viete.ask.paths.OPENED", 2)
+    few = run.expand(of, into, top=4)
+    assert "terms of heads are not" in few.note and few.note in " ".join(str(few).split())
+    assert sum(float(t.value) for t in few) == pytest.approx(float(few.total), abs=1e-12)

@@ -8,7 +8,9 @@ have no shares.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
 from functools import cached_property
+from math import prod
 
 import numpy as np
 
@@ -20,6 +22,7 @@ from viete.ask.expansion_options import Options, options, words
 from viete.ask.explaining import explained
 from viete.ask.holding import with_held
 from viete.ask.partial_sums import PartialSums, partial_sums
+from viete.ask.paths import MOST, OPENED, best_first
 from viete.ask.remainder import HIDDEN, ROUNDING, Remainder
 from viete.ask.term import Term
 from viete.ask.term_families import Mark
@@ -82,6 +85,9 @@ class Expansion(Displayed, TermValues):
         into |= {DIRECTIONS} if named else set()
         self.expander = Expander(run.program, into, options.depth, options.held, lengths, run.sizes)
         self.formula, self.rows = self.by_row(self.expander.normal(asked.formula))
+        self.shallow = "path" in into and options.depth > 0 and self.is_too_much(marks)
+        if self.shallow:
+            self.expander = Expander(run.program, into, 0, options.held, lengths, run.sizes)
         self.families = self.expander.families(self.formula, marks)
         along = directions_of(run, self.expander, named) if DIRECTIONS in into else ()
         if along:
@@ -91,6 +97,15 @@ class Expansion(Displayed, TermValues):
         run.supply(set[Member]().union(*(run.needs(x, [{}]) for x in asked_for)))
         if along:
             check_independent(self, along)
+
+    def is_too_much(self, marks: tuple[Mark, ...]) -> bool:
+        """Whether there are too many terms to compute each of them."""
+        total = 0
+        for f in self.expander.each(self.formula, marks):
+            total += prod(x.count for x in self.letters(f))
+            if total > MOST:
+                return True
+        return False
 
     def by_row(self, e: Expr) -> tuple[Expr, tuple[Letter, ...]]:
         """A matrix as one row of it, by a letter; what has no rows stays."""
@@ -106,8 +121,8 @@ class Expansion(Displayed, TermValues):
     @cached_property
     def mass(self) -> float:
         """The sum of the sizes of all terms, those that were opened further in their own terms."""
-        if self.options.explain is not None:
-            return sum(t.size for t in self.explained)
+        if self.opened is not None:
+            return sum(t.size for t in self.opened)
         return super().mass
 
     @cached_property
@@ -136,17 +151,39 @@ class Expansion(Displayed, TermValues):
         return [self.term(k, j) for k, s in enumerate(self.sizes) for j in range(s.size)]
 
     @cached_property
-    def explained(self) -> list[Term]:
-        """The terms opened until the share to ``explain`` is in those that go no further."""
-        assert self.options.explain is not None
-        return sorted(explained(self, self.options.explain), key=lambda t: -t.size)
+    def opened(self) -> list[Term] | None:
+        """The terms, where they were opened one by one: until the share to ``explain`` is in those
+        that go no further, or the largest, where there are too many.
+        """
+        if self.options.explain is not None:
+            found = explained(self, self.options.explain)
+        elif self.shallow:
+            found = self.by_size[0]
+        else:
+            return None
+        return sorted(found, key=lambda t: -t.size)
+
+    @cached_property
+    def by_size(self) -> tuple[list[Term], int]:
+        """The terms of paths, the largest opened, and how many were left unopened."""
+        found, left = best_first(self, self.options.depth)
+        return [replace(t, among=self) for t in found], left
+
+    @property
+    def note(self) -> str:
+        """What was not opened for its number; nothing where all was."""
+        left = self.by_size[1] if self.shallow and self.options.explain is None else 0
+        return "" if not left else (
+            f"the {OPENED} largest of what heads took were opened, one by one; {left} terms of "
+            "heads are not, each one for all paths that lead on from it"
+        )  # fmt: skip
 
     @cached_property
     def terms(self) -> list[Term]:
         """The terms that are listed, the largest first."""
-        if self.options.explain is None:
+        if self.opened is None:
             return [self.term(*x) for x in self.listed[0]]
-        found = [t for t in self.explained if t.kind == ATOM and t.size >= self.options.least]
+        found = [t for t in self.opened if t.kind == ATOM and t.size >= self.options.least]
         return [t for t in found if t.size][: self.options.top]
 
     @cached_property
@@ -166,8 +203,8 @@ class Expansion(Displayed, TermValues):
 
     def of_kind(self, kind: str) -> list[Term]:
         """The terms that are constants, or that could not be opened."""
-        if self.options.explain is not None:
-            return [t for t in self.explained if t.kind == kind]
+        if self.opened is not None:
+            return [t for t in self.opened if t.kind == kind]
         return [self.term(k, j) for k, f in enumerate(self.families) if f.kind == kind
                 for j in range(self.sizes[k].size)]  # fmt: skip
 
@@ -184,10 +221,10 @@ class Expansion(Displayed, TermValues):
     @cached_property
     def hidden(self) -> Remainder:
         """The terms below the cut-off and those that are 0, together."""
-        if self.options.explain is None:
+        if self.opened is None:
             return self.together(HIDDEN, (self.term(*x) for x in self.listed[1]))
         listed = set(self.terms)
-        rest = (t for t in self.explained if t.kind == ATOM and t not in listed)
+        rest = (t for t in self.opened if t.kind == ATOM and t not in listed)
         return self.together(HIDDEN, rest)
 
     @cached_property

@@ -110,7 +110,8 @@ class Term:
     @property
     def marks(self) -> tuple[Mark, ...]:
         """The steps to it, with the numbers of its letters."""
-        return tuple(replace(m, number=self.letters.get(m.letter, m.number))
+        # A step that was taken before has its number, though its letter may be that of another.
+        return tuple(m if m.number is not None else replace(m, number=self.letters.get(m.letter))
                      for m in self.family.marks)  # fmt: skip
 
     def __repr__(self) -> str:

@@ -44,6 +44,8 @@ def term_table(e: Expansion, style: str = "unicode", numbered: bool = False) -> 
         out.append(paragraph(f"held: {', '.join(names)}"))
     for function, within in stops(e).items():
         out.append(paragraph(f"unopened: {function} is not linear; expand `{within}` instead"))
+    if e.note:
+        out.append(paragraph(e.note))
     rest = "rounding" if np.isfinite(norm(e.rest)) else "not a number"  # more has been refused
     out.append(paragraph(f"rest: {rest}"))
     return out
@@ -59,7 +61,7 @@ def terms_json(e: Expansion) -> str:
     hidden = {"count": e.hidden.count, "value": floats(e.hidden.value).tolist(),
               "mass": e.hidden.size}  # fmt: skip
     found = {"expression": show(e.formula), "total": floats(e.total).tolist(),
-             "held": list(e.held), "terms": terms, "hidden": hidden,
+             "held": list(e.held), "note": e.note, "terms": terms, "hidden": hidden,
              "rest": floats(e.rest).tolist()}  # fmt: skip
     return json.dumps(found, ensure_ascii=False, indent=1) + "\n"
 

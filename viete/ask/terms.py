@@ -62,9 +62,13 @@ class Expander(Stream):
 
         ``marks`` are the steps to the formula itself.
         """
-        self.taken = self.meant | e.free | e.binders
-        found = list(self.terms(HOLE, self.normal(e), State(marks)))
+        found = list(self.each(e, marks))
         return found if self.words & FINER else by_block(found)
+
+    def each(self, e: Expr, marks: tuple[Mark, ...] = ()) -> Iterator[Terms]:
+        """The same one by one, and not by block."""
+        self.taken = self.meant | e.free | e.binders
+        return self.terms(HOLE, self.normal(e), State(marks))
 
     def terms(self, around: Expr, e: Expr, state: State) -> Iterator[Terms]:
         """The terms of a formula that stands in a context, up to the sub-layers of the stream."""
