@@ -227,3 +227,40 @@ def test_labels_are_of_every_text() -> None:
         MODEL.probes("x^1_{-1}", texts(), [0, 1, 0])
     with pytest.raises(VieteError, match="other shapes on other texts"):
         MODEL.probes("x^1_j", texts(), [k % 2 for k in range(24)])
+
+
+def test_rounding_is_no_knowledge() -> None:
+    """Vectors that differ in their last digits alone have no direction."""
+    draw = np.random.default_rng(0)
+    x, y = 3 + 1e-8 * draw.normal(size=(20, 4)), np.arange(20) % 2
+    for fit in logistic, nearest_means, ridge:
+        found = fit(x, y, 2, 1.0)
+        assert not found.directions.any() and np.ptp(found(x)) == 0
+    same = MODEL.probes("x^1_0", [[1, k, k % 3] for k in range(7)] * 2, [0, 1] * 7)
+    assert same.scores[0].value == same.erased()[0] == 0.5
+    with pytest.raises(VieteError, match="has no direction"):
+        probe_effects(MODEL, same, ["logits_{-1,3}"])
+
+
+def test_each_class_is_held_out_alike() -> None:
+    found = MODEL.probes("x^1_{-1}", texts(40), ["rare"] * 8 + ["frequent"] * 32)
+    assert [found.examples.codes[k][0] for k in found.held].count(1) == 2 and len(found.held) == 10
+    assert found.scores[0].constant == 0.8
+
+
+def test_a_line_may_say_which_position_is_read(tmp_path: Path) -> None:
+    lines = [{"text": t.tolist(), "label": int(t[k % 4] > 2), "place": k % 4, "word": 3}
+             for k, t in enumerate(texts())]  # fmt: skip
+    file, held = tmp_path / "some.jsonl", tmp_path / "held.jsonl"
+    file.write_text("".join(f"{json.dumps(x)}\n" for x in lines))
+    found = MODEL.probes("x^0_{place}", str(file))
+    for k, line in enumerate(lines):
+        x = MODEL.run(line["text"])["x^0"][line["place"]]
+        np.testing.assert_allclose(found.examples.vectors[k].values[0, 0], x)
+    made = MODEL.with_probe(found, str(held))
+    save_held_out(found, held)
+    assert made.check().ok and made.run([1, 2, 3], place=2)["probe"].shape == ()
+    (effect,) = probe_effects(MODEL, found, ["logits_{-1,word}"])
+    assert effect.values["as it is"] != effect.values["a step on"]
+    with pytest.raises(VieteError, match="they have label, place, word"):
+        MODEL.probes("x^0_{place}", str(file), "nothing")

@@ -64,7 +64,7 @@ def test_components_are_those_of_scikit_learn() -> None:
     np.testing.assert_allclose(known.explained_variance_ratio_, found.shares)
 
 
-@pytest.mark.parametrize("path", varied(), ids=lambda p: Path(p).stem)
+@pytest.mark.parametrize("path", varied()[::3], ids=lambda p: Path(p).stem)
 def test_every_family_has_directions_in_tokens(path: str) -> None:
     card = tiny(path)
     (_, ids), *rest = random_inputs(card).items()

@@ -14,6 +14,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit, logsumexp, softmax
 
+ROUNDING = 1e-5  # of single precision, through a model
 STEPS = 2000  # at most, of the search for the least loss
 Array = np.ndarray
 
@@ -44,9 +45,10 @@ class Standard:
 
     @classmethod
     def of(cls, x: Array) -> Standard:
-        """The mean and the unit of examples; the unit of equal ones is 1."""
+        """The mean and the unit of examples; of equal ones, but for rounding, it is infinite."""
         mean = x.mean(0)
-        return cls(mean, float(np.sqrt(np.square(x - mean).mean())) or 1.0)
+        unit = float(np.sqrt(np.square(x - mean).mean()))
+        return cls(mean, unit if unit > ROUNDING * np.sqrt(np.square(x).mean()) else np.inf)
 
     def __call__(self, x: Array) -> Array:
         return (x - self.mean) / self.unit
@@ -83,7 +85,9 @@ def logistic(x: Array, y: Array, count: int, penalty: float) -> Linear:
 
 def nearest_means(x: Array, y: Array, count: int, penalty: float = 0.0) -> Linear:
     """The class whose mean is nearest; of two classes the difference of their means (mass mean)."""
-    means = np.stack([x[y == c].mean(0) for c in range(count)])
+    standard = Standard.of(x)
+    z = x if np.isfinite(standard.unit) else np.broadcast_to(standard.mean, x.shape)
+    means = np.stack([z[y == c].mean(0) for c in range(count)])
     offsets = -np.square(means).sum(1) / 2
     if count == 2:
         means, offsets = means[1:] - means[:1], offsets[1:] - offsets[:1]

@@ -7,7 +7,7 @@ input, which a file of texts gives: ``{"text": "…", "label": 1}``.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from math import ceil, floor, log10
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from viete.ask.example_list import named_in, numbers_of
 from viete.ask.probe_examples import ProbeExamples
 from viete.ask.probe_table import FEW, FITTED, opening
 from viete.ask.probes import Probes
@@ -79,14 +80,33 @@ def length_of(run: Run, of: str, letter: str) -> str:
     return next(iter(names))
 
 
-def probed(
-    run: Run, put: Callable[..., Any], probes: Probes, held_out: str
-) -> tuple[Any, CardData]:  # fmt: skip
-    """The model with a probe put in, by its verb ``put``, and its card with what it claims.
+def naming(model: Any, probes: Probes) -> Any:
+    """The model with inputs for what a probe's formula names of each text, as ``position``."""
+    texts, items = probes.examples.texts, list[Input]()
+    for name in named_in(probes.examples.of, texts):
+        values = [numbers_of(e, [name], model.words)[name] for e in texts]
+        if not all(type(x) is int for x in values):
+            raise VieteError(f"{name} is a whole number of each text, where a probe is in a model")
+        ends = (num(min(0, *values)), num(max(values)), num(values[0]))
+        items.append(Input(parse_name(Text(name), "input", set()), (), *ends, "of each text"))
+    card = model.card
+    return model.over(replace(card, inputs=(*card.inputs, *items))) if items else model
+
+
+def given_of(model: Any, probes: Probes, k: int) -> dict[str, Any]:
+    """What one of the texts gives for these inputs."""
+    example = probes.examples.texts[k]
+    return numbers_of(example, named_in(probes.examples.of, [example]), model.words)
+
+
+def probed(model: Any, probes: Probes, held_out: str) -> Any:
+    """The model with a probe put in, whose card claims how right it is.
 
     ``held_out`` names the file of the texts that the claims are about.
     """
-    made = put(equation(run, probes), **parameters(probes))
+    base, first = naming(model, probes), probes.examples.texts[0].text
+    run = base.run(first, names=[], **given_of(model, probes, 0))
+    made = base.put(equation(run, probes), **parameters(probes))
     card, examples = made.card, probes.examples
     shape = card.inputs[0].shape if examples.letters else ()
     symbol = parse_name(Text(LABEL), "input", set())
@@ -97,7 +117,7 @@ def probed(
         item = Input(symbol, shape, default=num(0), meaning="the number, for its claims")
     about = tuple(sentences(probes))
     card = replace(card, inputs=(*card.inputs, item), about=about, claims=())
-    return made, replace(card, claims=tuple(claims(card, probes, held_out)))
+    return made.over(replace(card, claims=tuple(claims(card, probes, held_out))))
 
 
 def claims(card: CardData, probes: Probes, held_out: str) -> Iterator[Claim]:
@@ -166,7 +186,8 @@ def held_out_lines(probes: Probes) -> Iterator[dict[str, Any]]:
         else:
             label = codes[0]
         text = example.text if isinstance(example.text, str) else list(map(int, example.text))
-        yield {"text": text, LABEL: label}
+        given = {n: example.values[n] for n in named_in(examples.of, [example])}
+        yield {"text": text, LABEL: label, **given}
 
 
 def save_held_out(probes: Probes, path: Path) -> None:
@@ -176,4 +197,4 @@ def save_held_out(probes: Probes, path: Path) -> None:
         file.write("".join(f"{line}\n" for line in lines).encode())
 
 
-__all__ = ["PROBE", "probed", "save_held_out"]
+__all__ = ["PROBE", "given_of", "naming", "probed", "save_held_out"]

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from viete.ask.probe_card import given_of, naming
 from viete.ask.probe_examples import named
 from viete.ask.probes import Probes
 from viete.ask.top import in_numpy
@@ -30,6 +31,8 @@ class ProbeEffect:
 def changes(probes: Probes) -> dict[str, tuple[str, dict[str, Any]]]:
     """What is put into the model, by what it is called: an equation and its values."""
     of, basis = probes.examples.of, probes.basis
+    if not basis.shape[1]:
+        raise VieteError(f"the probe of {of} has no direction: it is the same of every text")
     out: dict[str, tuple[str, dict[str, Any]]] = {
         "without": (f"{of} = {of} - ({of} - middle) basis basis^T",
                     {"middle": probes.middle, "basis": basis}),
@@ -48,15 +51,17 @@ def probe_effects(
     Raises VieteError for a question that is no number of each text, for several probes, and where
     the probe reads what is no value of an equation, so that nothing can be put in its place.
     """
-    models = {"as it is": model}
-    models |= {name: model.put(text, **values) for name, (text, values) in changes(probes).items()}
+    base = naming(model, probes)
+    models = {"as it is": base}
+    models |= {name: base.put(text, **values) for name, (text, values) in changes(probes).items()}
 
     def mean(of: Any, question: str) -> float:
         return float(np.mean([one(of.run, k, question) for k in probes.held]))
 
     def one(run: Callable[..., Any], k: int, question: str) -> float:
         example = probes.examples.texts[k]
-        asked = named(run(example.text, names=[], **(inputs or {})), example, (question,))
+        given = {**given_of(model, probes, k), **(inputs or {})}
+        asked = named(run(example.text, names=[], **given), example, (question,))
         found = in_numpy(asked.answer(question).array)
         if found.ndim:
             raise VieteError(f"{question} is {found.size} numbers; ask for one, such as its mean")

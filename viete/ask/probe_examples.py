@@ -103,7 +103,7 @@ def probe_examples(
         given = labels[k] if labels is not None else example.values.get(label) if key else None
         if given is None and (key or labels is not None):
             raise example.place.error(f"this line has no {label}")
-        known = None if given is not None else run.answer(label)
+        known = None if given is not None else labelled(run, label, texts)
         vectors, places = of_text(run.answer(of), given, known)
         letters = () if known is None else known.axes
         found.append(replace(vectors, length=length_of(run)))
@@ -115,9 +115,25 @@ def probe_examples(
                          common([p for p, _ in names]), classes, codes, letters)  # fmt: skip
 
 
+def labelled(run: Run, label: str, texts: Sequence[Example]) -> Answer:
+    """What a formula says of a run. Raises VieteError where a word is neither a key nor that."""
+    try:
+        return run.answer(label)
+    except VieteError:
+        if not label.isidentifier() or label in run.scope.symbols:
+            raise
+        keys = ", ".join(dict.fromkeys(k for e in texts for k in e.values))
+        known = f"they have {keys}" if keys else "they have no keys"
+        raise VieteError(
+            f"no text has a label {label}: {known}; a label is a key of JSON lines or a formula, "
+            f"such as t_{{-1}} = 5"
+        ) from None
+
+
 def named(run: Run, example: Example, questions: Sequence[str]) -> Run:
     """The run that knows what of its line the questions name, as ``position``."""
-    names = [n for q in questions if q not in example.values for n in named_in(q, [example])]
+    own = {i.name for i in run.program.model.inputs}
+    names = {n for q in questions if q not in example.values for n in named_in(q, [example])} - own
     return asked(run, numbers_of(example, names, run.scope.words()))
 
 

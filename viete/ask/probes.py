@@ -64,16 +64,13 @@ class Probes(Displayed):
         if not penalty > 0:
             raise VieteError(f"the penalty is a number above 0, not {penalty}")
         self.examples, self.method, self.penalty, self.seed = examples, method, penalty, seed
-        order = np.random.default_rng(seed).permutation(len(examples.texts))
-        count = max(1, round(held * len(order)))
-        self.held, self.train = sorted(order[:count].tolist()), sorted(order[count:].tolist())
-        seen = (
-            {int(c) for k in self.train for c in examples.codes[k]} if examples.classes else {0, 1}
-        )
+        self.held = held_out(examples, held, seed)
+        self.train = [k for k in range(len(examples.texts)) if k not in set(self.held)]
+        seen = {int(c) for k in self.train for c in examples.codes[k]} if examples.classes else {}
         absent = [c for k, c in enumerate(examples.classes) if k not in seen]
         if not self.train or absent:
             raise VieteError(
-                f"of {len(order)} texts {len(self.train)} are to learn from, and "
+                f"of {len(examples.texts)} texts {len(self.train)} are to learn from, and "
                 + (f"none of them is {absent[0]}; give more texts" if absent else "give more texts")
             )
 
@@ -228,6 +225,17 @@ class Probes(Displayed):
             return Linear(rest, probe.offsets + middle @ (w - rest))
 
         return self.accuracy(of(self.one)), self.accuracy(of(new))
+
+
+def held_out(examples: ProbeExamples, share: float, seed: int) -> list[int]:
+    """The texts that are held out: of each class the same share, where a text is of one."""
+    order = np.random.default_rng(seed).permutation(len(examples.texts)).tolist()
+    groups: dict[int, list[int]] = {}
+    for k in order:
+        one = bool(examples.classes) and not examples.letters
+        groups.setdefault(int(examples.codes[k][0]) if one else 0, []).append(k)
+    found = [k for group in groups.values() for k in group[: round(share * len(group))]]
+    return sorted(found or order[:1])
 
 
 def without(x: Array, basis: Array, middle: Array) -> Array:

@@ -532,9 +532,7 @@ class Model(Verbs, Texts, Hooked, Generic[C]):
         """
         from viete.ask.probe_card import probed
 
-        run = self.run(probes.examples.texts[0].text, names=[])
-        made, card = probed(run, self.put, probes, held_out)
-        return cast(Self, made.over(card))
+        return cast(Self, probed(self, probes, held_out))
 
     def after(self, steps: Sequence[Folding]) -> Self:
         """As `Verbs` asks: the new weights are made of the old ones."""
