@@ -4,6 +4,7 @@ those in the document that it was written from."""
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -22,6 +23,7 @@ from viete.evaluate.schedule import parameter_shapes
 from viete.meanings.run import run
 from viete.report.architecture import architecture, data_flow, write_architecture
 
+document = cache(architecture)
 CARDS = {name: read(path) for name, path in shipped().items()}
 every_card = pytest.mark.parametrize("model", CARDS.values(), ids=CARDS)
 REFERENCES = Path("/work/shared/references")
@@ -64,7 +66,7 @@ def test_every_card_has_a_document(model: vt.Card, form: str) -> None:
 
 @every_card
 def test_parameters_add_up(model: vt.Card) -> None:
-    (table, said) = under(architecture(model), "Parameter count")
+    (table, said) = under(document(model), "Parameter count")
     found = rows(table)
     leaves = [row for row in found if not row[1].startswith("all of") and "Total" not in row[0]]
     total = sum(int(np.prod(s, dtype=object)) for s in parameter_shapes(model).values())
@@ -82,7 +84,7 @@ def test_parameters_add_up(model: vt.Card) -> None:
 def test_all_of_a_part_is_the_sum_of_its_rows() -> None:
     for model in CARDS.values():
         since = 0
-        for row in rows(under(architecture(model), "Parameter count")[0]):
+        for row in rows(under(document(model), "Parameter count")[0]):
             if row[1].startswith("all of"):
                 assert numbers(row[-1])[0] == since
             since = numbers(row[-1])[0] + (0 if row[0] else since)
@@ -120,7 +122,7 @@ def test_shapes_in_the_trace_are_those_of_a_run(name: str) -> None:
 
 @every_card
 def test_generation_is_for_causal_cards(model: vt.Card) -> None:
-    blocks = architecture(model)
+    blocks = document(model)
     steps = any(isinstance(b, Heading) and b.text.text == "Generation process" for b in blocks)
     notes = " ".join(b.text.text for b in under(blocks, "Notes") if isinstance(b, ListItem))
     masked = "**Causal masking:**" in notes and model.title != "RoBERTa"  # which counts padding so
