@@ -204,7 +204,7 @@ def size_of(
         case Apply("rows" | "cols" | "len") if measure is not None:
             return measure(e)
         case Num():
-            return Size.of(e.value)
+            return size_of_number(e)
         case Ref():
             return lookup(e)
         case Idx(name) if letter is not None:
@@ -212,6 +212,12 @@ def size_of(
         case Apply(op, args):
             return calculated(op, [size_of(a, lookup, letter, measure) for a in args])
     return None
+
+
+@lru_cache(SEEN)
+def size_of_number(e: Num) -> Size:
+    """A number as a size; a node is found sooner than a fraction."""
+    return Size.of(e.value)
 
 
 def calculated(op: str, sizes: Sequence[Size | None]) -> Size | None:
