@@ -12,6 +12,8 @@ import pytest
 
 import viete as vt
 from viete.ask.card_claims import check_claims
+from viete.ask.circuit_card import live_edges
+from viete.ask.circuit_confirming import LEAST, Trials
 from viete.ask.circuit_edges import Wiring
 from viete.ask.circuits import Circuits
 from viete.errors import VieteError
@@ -33,11 +35,11 @@ Tensor = Any
 See = Callable[[str, Mapping[str, Tensor], Tensor], Tensor]  # what a reader sees of the writers
 
 
-def small(name: str) -> Any:
+def small(name: str, **more: int) -> Any:
     """A shipped card with small dimensions, and weights of which none is 0."""
     card = vt.read(name)
     own = {d.name for d in card.dims if not (d.value is not None and "/" in show(d.value))}
-    sizes = {k: v for k, v in {**SIZES, **SMALL[name]}.items() if k in own | {"ρ", "rho"}}
+    sizes = {k: v for k, v in {**SIZES, **SMALL[name], **more}.items() if k in own | {"ρ", "rho"}}
     card = card.bind(**sizes)
     draw = np.random.default_rng(1)
     return card.with_weights({
@@ -57,7 +59,7 @@ class ByHand:
     Embeddings are ``part`` of the way from their ``mean``.
     """
 
-    part, mean = 1.0, None
+    part, mean, neurons = 1.0, None, 0
 
     def __init__(self, name: str, model: Any) -> None:
         self.name, self.card = name, model.card
@@ -81,8 +83,8 @@ class ByHand:
         count = x.shape[-1] // 2 if self.name == "pythia" else x.shape[-1]
         half = count // 2
         freq = float(self.card.sizes["theta"]) ** (-torch.arange(half).double() * 2 / count)
-        angle = torch.arange(len(x)).double()[:, None] * freq
-        a, b, rest = x[:, :half], x[:, half:count], x[:, count:]
+        angle = torch.arange(x.shape[-2]).double()[:, None] * freq
+        a, b, rest = x[..., :half], x[..., half:count], x[..., count:]
         cos, sin = angle.cos(), angle.sin()
         return torch.cat([a * cos - b * sin, b * cos + a * sin, rest], -1)
 
@@ -92,10 +94,10 @@ class ByHand:
         return out if bias is None else out + bias[at]
 
     def pattern(self, q: Tensor, k: Tensor, i: int) -> Tensor:
-        s = q @ k.T
+        s = q @ k.mT
         if self.name != "attention-only-2":
             s = s / q.shape[-1] ** 0.5
-        place = torch.arange(len(s))
+        place = torch.arange(s.shape[-1])
         hidden = place[None] > place[:, None]
         if self.name == "gemma2":
             cap = float(self.card.sizes["c_A"])
@@ -104,27 +106,28 @@ class ByHand:
                 hidden = hidden | (place[:, None] - place[None] >= SMALL["gemma2"]["w"])
         return s.masked_fill(hidden, -torch.inf).softmax(-1)
 
-    def mlp(self, x: Tensor, i: int) -> Tensor:
+    def mlp(self, x: Tensor, i: int, u: slice = slice(None)) -> Tensor:
         w, act = self.weights, torch.nn.functional
         if self.name in ("llama", "gemma2"):
-            gate = x @ w[f"W_G^{i}"]
+            gate = x @ w[f"W_G^{i}"][:, u]
             gate = act.silu(gate) if self.name == "llama" else act.gelu(gate, approximate="tanh")
-            return (gate * (x @ w[f"W_1^{i}"])) @ w[f"W_2^{i}"]
+            return (gate * (x @ w[f"W_1^{i}"][:, u])) @ w[f"W_2^{i}"][u]
         approximate = "tanh" if self.name == "gpt2" else "none"
-        inner = act.gelu(x @ w[f"W_1^{i}"] + w[f"b_1^{i}"], approximate=approximate)
-        return inner @ w[f"W_2^{i}"] + w[f"b_2^{i}"]
+        inner = act.gelu(x @ w[f"W_1^{i}"][:, u] + w[f"b_1^{i}"][u], approximate=approximate)
+        out = inner @ w[f"W_2^{i}"][u]
+        return out if u != slice(None) else out + w[f"b_2^{i}"]
 
     def logits(self, ids: np.ndarray, see: See) -> Tensor:
         w, out = self.weights, dict[str, Tensor]()
         out["x^0"] = w["W_E"][ids]
         if self.part < 1:
-            mean = self.mean[: len(ids)]
+            mean = self.mean[: ids.shape[-1]]
             out["x^0"] = mean + self.part * (out["x^0"] - mean)
         fixed = torch.zeros_like(out["x^0"])
         if self.name == "gemma2":
             out["x^0"] = out["x^0"] * SIZES["d"] ** 0.5
         if self.name == "gpt2":
-            fixed = fixed + w["W_P"][: len(ids)]
+            fixed = fixed + w["W_P"][: ids.shape[-1]]
         grouped = self.name in ("llama", "gemma2")
         post = self.name == "gemma2"
         for i in (1, 2):
@@ -154,6 +157,13 @@ class ByHand:
                 continue
             parallel = self.name == "pythia"
             reader = f"f^{i}" if post else f"m^{i}"
+            if self.neurons:
+                seen = dict(before if parallel else out), fixed_before if parallel else fixed
+                for u in range(self.neurons):
+                    x = self.norm(see(f"m^{{{i},{u + 1}}}", *seen), f"_M^{i}")
+                    out[f"m^{{{i},{u + 1}}}"] = self.mlp(x, i, slice(u, u + 1))
+                fixed = fixed + w.get(f"b_2^{i}", 0)
+                continue
             x = see(reader, before if parallel else out, fixed_before if parallel else fixed)
             m = self.mlp(self.norm(x, f"_M^{i}"), i)
             out[f"m^{i}"] = self.norm(m, f"_Mout^{i}") if post else m
@@ -188,12 +198,14 @@ def means_by_hand(model: ByHand, given: Sequence[np.ndarray]) -> dict[str, Tenso
     return {name: value / count for name, value in total.items()}
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", [*SMALL, "neurons of llama", "neurons of pythia"])
 def test_a_circuit_is_the_model_with_the_other_edges_at_their_means(name: str) -> None:
-    model = small(name)
+    nodes, name = ("neurons" if "neurons" in name else "heads"), name.split()[-1]
+    model = small(name, d_f=6) if nodes == "neurons" else small(name)
     given = texts()
-    circuits = Circuits(model.card, model.weights, OF, given)
+    circuits = Circuits(model.card, model.weights, OF, given, nodes=nodes)
     hand = ByHand(name, model)
+    hand.neurons = 6 if nodes == "neurons" else 0
     means = means_by_hand(hand, given)
     draw = np.random.default_rng(2)
     for share in (1.0, 0.6, 0.2, 0.0):
@@ -341,6 +353,33 @@ def scores_by_hand(
                 found = float((away * slope).sum()) / len(given)
                 scores[w, reader] = scores.get((w, reader), 0.0) + found
     return scores
+
+
+def test_confirmed_edges_are_what_a_threshold_leaves() -> None:
+    model = small("attention-only-2")
+    circuits = Circuits(model.card, model.weights, OF, texts())
+    some, span = circuits.largest(6), abs(np.subtract(*circuits.ends))
+    trials = Trials(circuits, some)
+    thresholds = np.geomspace(LEAST, 1, trials.count) * span
+    for k, found in enumerate(trials.pruned()):
+        if k % 3:
+            continue
+        left, now = [*some], circuits.measured(some).mean()
+        for edge in reversed(some):
+            other = circuits.measured({*left} - {edge}).mean()
+            if abs(other - now) < thresholds[k]:
+                left.remove(edge)
+                now = other
+        assert found == live_edges(circuits.wiring, left)
+    first, best = (abs(circuits.measured(x).mean() - circuits.of_model.mean())
+                   for x in (circuits.largest(3), circuits.confirmed(3)))  # fmt: skip
+    assert best <= first and len(circuits.confirmed(3)) <= 3
+    assert circuits.largest(10**6) == circuits.edges
+
+
+def test_a_card_without_neurons_is_refused() -> None:
+    with pytest.raises(VieteError, match="has no neurons"):
+        small("attention-only-2").circuits(OF, [[3, 1, 4]], nodes="neurons")
 
 
 def test_a_card_without_a_residual_stream_has_no_edges() -> None:

@@ -30,10 +30,12 @@ from viete.graph.card import CardData, Input
 from viete.notation.printer import show
 from viete.notation.tree import Expr, Num, Ref, num, refs, transform
 from viete.notation.words import Words
+from viete.rewrite.neurons import by_neurons
 from viete.rewrite.opening import underived
 
 Array = Any
 SAME = 1e-5  # of two numbers, in relation to them: of single precision
+NODES = ("heads", "neurons")  # what writes and reads: heads and MLPs, or heads and neurons
 BATCH = 32  # texts of a length that are run together
 
 
@@ -41,23 +43,25 @@ class Ablations:
     """A model with some edges at their means over some texts, and a number of its runs, ``of``.
 
     ``texts`` are ids (n), or such with words and numbers that ``of`` names: these are inputs of
-    the card then. ``source`` names the texts, and ``words`` are those of a tokenizer. Raises
-    VieteError for an ``of`` that is no number of every text, and for a card without a residual
-    stream.
+    the card then. ``source`` names the texts, ``words`` are those of a tokenizer, and ``nodes`` are
+    of `NODES`. Raises VieteError for an ``of`` that is no number of every text, for a card without
+    a residual stream, and for one without neurons where these are asked for.
     """
 
     def __init__(
         self, card: CardData, weights: Mapping[str, Array], of: str,
         texts: Sequence[Array | Example], source: str = "",
-        words: Callable[[], Words] | None = None,
+        words: Callable[[], Words] | None = None, nodes: str = NODES[0],
     ) -> None:  # fmt: skip
         if not texts:
             raise VieteError("a circuit is one of texts; give at least one")
+        if nodes not in NODES:
+            raise VieteError(f"nodes are {' or '.join(NODES)}, not {nodes!r:.40}")
         known = (lambda: card.words) if words is None else words
         given = [example_of(x) for x in texts]
         names = named_in(of, given)
         values = [numbers_of(x, names, known()) if names else {} for x in given]
-        card = with_numbers(card, names, values)
+        card = with_numbers(by_neurons(card) if nodes == "neurons" else card, names, values)
         self.card, self.program, self.weights = card, program(card), weights
         self.source = source
         item = card.inputs[0].name

@@ -19,6 +19,7 @@ import numpy as np
 
 from viete.ask.circuit_ablation import Ablations
 from viete.ask.circuit_card import live_edges
+from viete.ask.circuit_confirming import confirmed
 from viete.ask.circuit_edges import CircuitEdge, Port
 from viete.ask.circuit_names import literal
 from viete.ask.example_list import Example
@@ -57,12 +58,13 @@ class Circuits(Ablations):
         self, card: CardData, weights: Mapping[str, Array], of: str,
         texts: Sequence[Array | Example], source: str = "",
         words: Callable[[], Words] | None = None, steps: int = 1, score: str = "gradient",
+        nodes: str = "heads",
     ) -> None:  # fmt: skip
         if score not in SCORES:
             raise VieteError(f"an edge is scored by {', '.join(SCORES)}, not {score!r:.40}")
         if steps < 1:
             raise VieteError(f"steps is how many derivatives are taken, at least 1, not {steps}")
-        super().__init__(card, weights, of, texts, source, words)
+        super().__init__(card, weights, of, texts, source, words, nodes)
         self.steps, self.score = steps, score
         whole = self.whole.card
         self.derived = relevance(whole) if score == "relevance" else whole
@@ -140,6 +142,7 @@ class Circuits(Ablations):
         """The edges of the largest scores, as many as asked for, of which none leads nowhere."""
         ranked = sorted(self.edges, key=lambda e: -abs(self.scores[e]))
         found: tuple[CircuitEdge, ...] = ()
+        count = min(count, len(ranked))
         for k in range(count, len(ranked) + 1):
             more = live_edges(self.wiring, ranked[:k])
             if len(more) > count:
@@ -148,6 +151,13 @@ class Circuits(Ablations):
             if len(found) == count:
                 break
         return found
+
+    def confirmed(self, count: int) -> tuple[CircuitEdge, ...]:
+        """At most so many edges, which exact runs choose of those of the largest scores.
+
+        Of twice as many each is left out that changes the number by less than a threshold.
+        """
+        return confirmed(self, self.largest(2 * count), self.largest(count), count)
 
     def sweep(self, counts: Iterable[int]) -> np.ndarray:
         """The faithfulness of the circuits of so many edges: 0 for none of them, 1 for all."""

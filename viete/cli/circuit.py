@@ -40,6 +40,14 @@ def circuit(
             "a run for each edge.",
         ),
     ] = "gradient",
+    nodes: Annotated[
+        str,
+        choice(("heads", "neurons"), "--nodes", help="Heads and MLPs, or heads and neurons."),
+    ] = "heads",
+    confirm: Annotated[
+        bool,
+        typer.Option(help="Choose among twice as many edges by exact runs, as ACDC does."),
+    ] = False,
     output: Output = None,
 ) -> None:
     """Find the edges that a number of a model owes itself to; write what is left as a card.
@@ -58,7 +66,7 @@ def circuit(
     if model is None:
         weights.complete(card)
         model = Card.of(card).with_weights(weights.weights, seed=weights.seed or 0)
-    circuits = model.circuits(of, texts, steps, score)
+    circuits = model.circuits(of, texts, steps, score, nodes)
     if len(counts) > 1:
         from viete.report.pictures.curve import curve
 
@@ -68,7 +76,8 @@ def circuit(
         return emit(text, output)
     if output is not None and output.suffix not in ("", ".md"):
         raise VieteError(f"-o {output}: a circuit is a card, circuit.md, or a folder")
-    found = findings(circuits, circuits.largest(counts[0]))
+    chosen = circuits.confirmed if confirm else circuits.largest
+    found = findings(circuits, chosen(counts[0]))
     if output is not None:
         model.with_circuit(circuits, found).save(output)
     print(render(found.page(), "text"))

@@ -304,14 +304,14 @@ class Model(Verbs, Texts, Hooked, Generic[C]):
         return found if isinstance(other, Claims) else found.with_claims_of(other)
 
     def circuits(
-        self, of: str, texts: Any, steps: int = 1, score: str = "gradient"
-    ) -> Circuits:  # fmt: skip
+        self, of: str, texts: Any, steps: int = 1, score: str = "gradient", nodes: str = "heads"
+    ) -> Circuits:
         """The edges that a number of the model's runs owes itself to, with their scores.
 
         ``of`` is one number of each text, ``texts`` a file, a list of texts or of ids, or drawn
         ones, as ``repeated(16)``; in JSON lines, or as objects, texts may have words that ``of``
         names. With ``steps`` a score is by integrated gradients; ``score`` may be "relevance" or
-        "patching" in the place of "gradient". Raises
+        "patching" in the place of "gradient", and ``nodes`` "neurons" in that of "heads". Raises
         VieteError for what is no number, and for a card without a residual stream. See
         `viete.ask.circuits`.
         """
@@ -320,7 +320,9 @@ class Model(Verbs, Texts, Hooked, Generic[C]):
         named = isinstance(texts, str | Path)
         source = str(texts) if named else ""
         some = self.examples(texts)
-        return Circuits(self.card, self.weights, of, some, source, lambda: self.words, steps, score)
+        return Circuits(
+            self.card, self.weights, of, some, source, lambda: self.words, steps, score, nodes
+        )
 
     def examples(self, texts: Any) -> ExampleTexts:
         """Texts as ids with what stands beside each: of a file, of a list of texts, of ids or of
@@ -435,7 +437,7 @@ class Model(Verbs, Texts, Hooked, Generic[C]):
 
     def circuit(
         self, of: str, texts: Any, edges: int | Collection[CircuitEdge] = 20, steps: int = 1,
-        score: str = "gradient",
+        score: str = "gradient", nodes: str = "heads", confirm: bool = False,
     ) -> Self:  # fmt: skip
         """What is left of the model with some edges, all else at its mean over the texts.
 
@@ -444,14 +446,16 @@ class Model(Verbs, Texts, Hooked, Generic[C]):
         True
 
         Its card has the equations of what is left, and claims what it gives, and how faithful that
-        is, of these texts. ``edges`` is how many, those of the largest scores, or which. Raises
+        is, of these texts. ``edges`` is how many, those of the largest scores, or which;
+        with ``confirm`` exact runs choose them of twice as many. Raises
         VieteError as `circuits` does, and where the texts have nothing to explain.
         """
         from viete.ask.circuit_findings import findings
 
-        search = self.circuits(of, texts, steps, score)
-        some = search.largest(edges) if isinstance(edges, int) else edges
-        return self.with_circuit(search, findings(search, some))
+        search = self.circuits(of, texts, steps, score, nodes)
+        if isinstance(edges, int):
+            edges = search.confirmed(edges) if confirm else search.largest(edges)
+        return self.with_circuit(search, findings(search, edges))
 
     def with_circuit(self, circuits: Circuits, found: CircuitFindings) -> Self:
         """The model of a circuit that was found."""
