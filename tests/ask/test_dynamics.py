@@ -85,6 +85,21 @@ def test_the_command_writes_rows_curves_and_data(run: Path, tmp_path: Path) -> N
     assert "<circle" not in viete(*asked, "4", HEADS, "--draw").out
 
 
+def test_a_claim_is_held_to_every_step(run: Path) -> None:
+    """It holds at a step where the command holds it to that step alone."""
+    claim = f"{NUMBER} ≥ -1.1 for texts of random(4)"
+    rows = viete("check", run, claim, "--revision", "all", code=None).out.splitlines()[-4:]
+    assert [row.split()[0] for row in rows] == ["0", "1", "2", "4"]
+    for row in rows:
+        step, holds = row.split()
+        assert vt.load(run, revision=step).check(claim).ok == (holds == "True")
+    always = viete("check", run, f"{NUMBER} ≤ 0 for texts of random(4)", "--revision", "1,4").out
+    assert "first holds at step 1, and at each later one." in always
+    refused = viete("check", run, claim, "--revision", "all", "-t", "1,2", code=2).err
+    assert "go without --weights, --against and --tokens" in refused
+    assert "makes no claims" in viete("check", run, "--revision", "all", code=2).err
+
+
 def test_a_circuit_is_held_to_every_step(run: Path, tmp_path: Path) -> None:
     model = vt.load(run)
     history = model.checkpoints("1", "4").circuit(NUMBER, TEXTS, edges=5)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from viete.cli.options import InputOptions, SourceOptions, WeightOptions, choice
+from viete.errors import VieteError
 
 
 def check(
@@ -54,10 +56,15 @@ def check(
     """Hold a card or a model to claims, to a file of weights, to recorded values.
 
     Exits with 1 where something differs or a claim is false, with 2 where nothing can be read.
+    Of several checkpoints, with --revision all, it says from which step on each claim holds.
     """
     from viete.ask.card_claims import Claims
     from viete.nouns.card import Card
 
+    if source.revision is not None and (source.revision == "all" or "," in source.revision):
+        if weights is not None or against is not None or inputs.tokens is not None:
+            raise VieteError("several checkpoints go without --weights, --against and --tokens")
+        return over_training(source, claims or [], texts, seed, meaning)
     card, model = source.opened(WeightOptions(weights))
     ids = inputs.ids(card, model) if inputs.tokens is not None or inputs.text is not None else None
     options: dict[str, Any] = {"tokens": ids, "texts": texts, "against": against, "seed": seed,
@@ -70,3 +77,36 @@ def check(
     print("\n".join(report.lines()))
     if not report.ok:
         raise typer.Exit(2 if isinstance(report, Claims) and not report.verdicts else 1)
+
+
+def over_training(
+    source: SourceOptions, claims: list[str], texts: Path | None, seed: int, meaning: str
+) -> None:
+    """Claims at every checkpoint: the step from which each holds, and a table."""
+    import numpy as np
+
+    from viete.ask.card_claims import Claims
+    from viete.document.rendering import render
+    from viete.evaluate.answers import Answer
+    from viete.formats.tensors import bar
+    from viete.model.revisions import revisions
+    from viete.report.answer_rows import AnswerRow
+    from viete.report.over_steps import OverSteps
+
+    names = revisions(source.name, source.revision or "all")
+    rows: list[AnswerRow] = []
+    with bar(len(names), "checking") as tell:
+        for name in names:
+            model = replace(source, revision=name).model()
+            report = model.check(*claims, texts=texts, seed=seed, meaning=meaning)
+            found = report if isinstance(report, Claims) else report.claims
+            if found is None or not found.verdicts:
+                raise VieteError(f"{model.card.title} makes no claims; give some")
+            verdicts = found.verdicts
+            rows.append(AnswerRow(tuple(Answer(v.written, np.bool_(v.ok), (), ())
+                                        for v in verdicts), revision=name))  # fmt: skip
+            tell(1)
+    over = OverSteps(model.card.title, [v.written for v in verdicts], (), rows)
+    print(render(over.page(), "text"))
+    if not all(v.ok for v in verdicts):
+        raise typer.Exit(1)

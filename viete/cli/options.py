@@ -111,8 +111,8 @@ class SourceOptions:
     revision: Annotated[
         str | None,
         typer.Option(help="Of a model: a branch, tag or commit. Of a run: latest, previous, best "
-                     "or the step of a checkpoint. ask and circuit take several, with commas, or "
-                     "all."),
+                     "or the step of a checkpoint. ask, check and circuit take several, with "
+                     "commas, or all."),
     ] = None  # fmt: skip
     changes: Annotated[
         list[str] | None,
