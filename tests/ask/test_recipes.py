@@ -46,6 +46,13 @@ def by_hand(run: Any) -> dict[str, Any]:
         both = ov[:, :, None, None] @ second
         return norm(both) / (norm(ov)[:, :, None, None] * norm(second))
 
+    def components(x: Any) -> Any:
+        _, v = np.linalg.eigh(np.cov(x.T))
+        v = v[:, :-3:-1]
+        return (x - x.mean(0)) @ (v * np.sign(v[np.abs(v).argmax(0), [0, 1]]))
+
+    unit = run["x^i"][:, -1] / np.linalg.norm(run["x^i"][:, -1], axis=1, keepdims=True)
+
     def last_is(x: Any) -> Any:
         inputs = {i.name: run[i.name] for i in run.of.inputs}
         return run.of.run(**inputs, weights=random_weights(run.of, 1), put={"x^2": x})["logits"]
@@ -58,6 +65,8 @@ def by_hand(run: Any) -> dict[str, Any]:
         "copying": np.trace(e @ ov @ u.T, axis1=-2, axis2=-1),
         "Q-composition": composed(qk), "K-composition": composed(qk.swapaxes(-1, -2)),
         "V-composition": composed(ov), "virtual heads": a[1][:, None] @ a[0],
+        "OV directions": np.linalg.svd(ov[1], compute_uv=False)[..., :2],
+        "principal components": components(run["x^1"]), "cosines of the stream": unit @ unit.T,
     }  # fmt: skip
 
 

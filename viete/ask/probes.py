@@ -251,4 +251,4 @@ def wilson(share: float, count: int) -> tuple[float, float]:
     return max(0.0, middle - half), min(1.0, middle + half)
 
 
-__all__ = ["DRAWN", "Probes"]
+__all__ = ["DRAWN", "ProbeScore", "Probes"]

@@ -52,9 +52,6 @@ class Top(Answer):
                               if len(labels) > 1)  # fmt: skip
             yield where, list(zip(self.names[place], self.values[place], strict=True))
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        return np.array(self.values, dtype=dtype)
-
     def part(self, place: tuple[int, ...]) -> Self:
         """As `Answer.part`."""
         return replace(super().part(place), indices=self.indices[place])

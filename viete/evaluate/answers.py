@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
 
 from viete.document.displayed import Displayed
+from viete.evaluate.inputs import host
 from viete.evaluate.labelled import Array
 
 if TYPE_CHECKING:
@@ -36,6 +39,9 @@ class Answer(Displayed):
         from viete.evaluate.answer_page import answer_blocks
 
         return answer_blocks(self, width, title)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(host(self.array), dtype=dtype)
 
     @property
     def arrays(self) -> Mapping[str, Array]:
