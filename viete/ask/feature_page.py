@@ -35,8 +35,9 @@ class FeaturePage:
 
     ``share`` is that of what all features write, in the mean square. ``bins`` are its values, of
     which each is ``wide``. ``raised`` and ``lowered`` are tokens with what a unit of the feature
-    adds to their scores, ``changes`` those whose log-probability behind the greatest context
-    changes most without it. ``nearest`` are features with the cosine of their directions.
+    adds to their scores, ``changes`` those whose probability behind the greatest context changes
+    most without it, with that before and after. ``nearest`` are features with the cosine of their
+    directions.
     """
 
     number: int
@@ -51,7 +52,7 @@ class FeaturePage:
     drawn: tuple[ShadedText, ...] = ()
     raised: tuple[tuple[str, float], ...] = ()
     lowered: tuple[tuple[str, float], ...] = ()
-    changes: tuple[tuple[str, float], ...] = ()
+    changes: tuple[tuple[str, float, float], ...] = ()
     prompt: str = ""
     steered: tuple[SteeredText, ...] = ()
     nearest: tuple[tuple[int, float], ...] = ()

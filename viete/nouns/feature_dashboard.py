@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -28,8 +29,10 @@ if TYPE_CHECKING:
     from viete.nouns.model import Model
 
 SHOWN = 10  # tokens that a feature raises most, and lowers most
+CHANGED = 6  # whose probability changes most without it
 STEERED = 24  # tokens by which a text goes on
 PROMPT = 12  # tokens before it
+PLAIN = re.compile(r"[\w. -]+")  # a name in which nothing could be read as markup
 Tell = Callable[[str], None]
 
 
@@ -76,7 +79,8 @@ class FeatureDashboard(Displayed):
     @property
     def title(self) -> str:
         """Of which value of which model the features are."""
-        where = literal(self.source or self.model.card.title)
+        where = self.source or self.model.card.title
+        where = where if PLAIN.fullmatch(where) else literal(where)
         return f"Features of ${show(self.study.value, 'latex')}$ in {where}"
 
     def ranked(self, count: int = 100) -> list[int]:
@@ -93,12 +97,13 @@ class FeatureDashboard(Displayed):
         study, s = self.study, self.study.statistics
         bins, wide = s.histogram(number)
         top, count = s.top.of(number), int(s.counts[number])
+        drawn = sorted(s.drawn.of(number), key=lambda c: -c.value)
         weights = self.effects.logit_weights([number]) if count else None
         raised, lowered = ((), ()) if weights is None else self.ends(weights[0])
         page = FeaturePage(
             number, count, s.tokens, float(s.greatest[number]),
             float(s.sums[number]) / max(count, 1), float(study.shares[number]), bins, wide,
-            tuple(map(self.shaded, top)), tuple(map(self.shaded, s.drawn.of(number))),
+            tuple(map(self.shaded, top)), tuple(map(self.shaded, drawn)),
             raised, lowered, nearest=tuple(study.nearest(number)),
         )  # fmt: skip
         return self.with_effects(page, top[0]) if top else page
@@ -106,11 +111,11 @@ class FeatureDashboard(Displayed):
     def with_effects(self, page: FeaturePage, context: FeatureContext) -> FeaturePage:
         """The page with what changes without the feature, and how a text goes on with it."""
         ids = context.tokens[: context.peak + 1].astype(np.int64)
-        changes = self.effects.without(page.number, ids)
-        if changes is not None:
-            order = np.argsort(-abs(changes), kind="stable")[:SHOWN]
-            page = replace(page, changes=tuple((self.word(int(k)), float(changes[k]))
-                                               for k in order))  # fmt: skip
+        if (found := self.effects.without(page.number, ids)) is not None:
+            before, after = map(np.exp, found)
+            order = np.argsort(-abs(after - before), kind="stable")[:CHANGED]
+            changes = ((self.word(int(k)), float(before[k]), float(after[k])) for k in order)
+            page = replace(page, changes=tuple(changes))
         prompt = ids[-PROMPT:]
         try:
             usual = self.effects.usual_course(prompt, STEERED)

@@ -90,8 +90,8 @@ class FeatureEffects:
 
     # -- at its peak -------------------------------------------------------------------------------
 
-    def without(self, feature: int, ids: np.ndarray) -> np.ndarray | None:
-        """The changes of the log-probabilities after a text when a feature is 0 in all of it."""
+    def without(self, feature: int, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+        """The log-probabilities after a text, and those when a feature is 0 in all of it."""
         study = self.study
         if not study.scores:
             return None
@@ -105,7 +105,7 @@ class FeatureEffects:
             return replace(value, array=value.array - xp.astype(shaped, value.array.dtype))
 
         other = study.run(ids[None], {study.key(study.error): less})
-        return self.logprobs(other) - self.logprobs(run)
+        return self.logprobs(run), self.logprobs(other)
 
     def logprobs(self, run: Any) -> np.ndarray:
         """The log-probabilities of the token after a text."""

@@ -68,14 +68,14 @@ def feature_html(
         f"in the mean where it is, <b>{page.greatest:.3g}</b> at most. It writes "
         f"<b>{percent(page.share)}</b> of what all features write."
     )
-    right = weights_section(page) or changes_section(page)
-    below = changes_section(page) if page.raised else ""
+    weights, changes = weights_section(page), changes_section(page)
     parts = [
         head, f'<p class="said">{said}</p>',
-        f'<div class="sides"><section><h2>Values</h2>{histogram(page)}</section>{right}</div>',
+        f'<div class="sides"><section><h2>Values</h2>{histogram(page)}</section>'
+        f"{weights or changes}</div>",
         "<h2>Greatest values</h2>", contexts(page.top, page.greatest),
         "<h2>Drawn at random where it is active</h2>", contexts(page.drawn, page.greatest),
-        steered_section(page, below), nearest_section(page, names),
+        last_sections(page, changes if weights else ""), nearest_section(page, names),
     ]  # fmt: skip
     return whole(f"Feature {page.number} · {title}", "\n".join(filter(None, parts)))
 
@@ -108,37 +108,38 @@ def weights_section(page: FeaturePage) -> str:
     if not page.raised:
         return ""
     note = "What a unit of it adds to the score of the next token, past all later blocks."
-    lists = bars_of(page.raised, "up") + bars_of(page.lowered, "down")
+    lists = bars_of(page.raised, "up", "raises") + bars_of(page.lowered, "down", "lowers")
     return (
         f'<section><h2>Logit weights</h2><p class="note">{note}</p>'
         f'<div class="weights">{lists}</div></section>'
     )
 
 
-def bars_of(pairs: Sequence[tuple[str, float]], kind: str) -> str:
-    """Tokens with numbers, shaded by their size."""
+def bars_of(pairs: Sequence[tuple[str, float]], kind: str, words: str) -> str:
+    """Tokens with numbers, shaded by their size, below what they are in ``words``."""
     most = max((abs(x) for _, x in pairs), default=0) or 1
     items = "".join(
         f'<li><span class="token" style="--part:{part(x, most)}%">{escape(seen(t)) or "&nbsp;"}'
         f'</span><span class="amount">{signed(x)}</span></li>'
         for t, x in pairs
     )
-    return f'<ol class="{kind}">{items}</ol>'
+    return f'<div class="{kind}"><p class="note">{words}</p><ol>{items}</ol></div>'
 
 
 def changes_section(page: FeaturePage) -> str:
     """What changes behind the greatest context when the feature is 0 there."""
     if not page.changes:
         return ""
-    up = [(t, x) for t, x in page.changes if x > 0]
-    down = [(t, x) for t, x in page.changes if x <= 0]
-    note = (
-        "The log-probabilities of the token behind its greatest value that change most when it is "
-        "0 in that stretch."
+    rows = "".join(
+        f'<tr><td><span class="token">{escape(seen(t)) or "&nbsp;"}</span>'
+        f'<td class="amount">{percent(a)}<td class="amount">{percent(b)}</tr>'
+        for t, a, b in page.changes
     )
+    note = "The tokens behind its greatest value whose probability changes most when it is 0 there."
     return (
-        f'<section><h2>Without it</h2><p class="note">{note}</p><div class="weights">'
-        f"{bars_of(up, 'up')}{bars_of(down, 'down')}</div></section>"
+        f'<section><h2>Without it</h2><p class="note">{note}</p><table class="list without"><thead>'
+        f'<tr><th>token<th class="amount">probability<th class="amount">without it</tr></thead>'
+        f"<tbody>{rows}</tbody></table></section>"
     )
 
 
@@ -173,21 +174,28 @@ def part(value: float, most: float) -> int:
     return round(STRONGEST * min(abs(value) / max(most, 1e-30), 1)) if math.isfinite(value) else 0
 
 
-def steered_section(page: FeaturePage, beside: str) -> str:
-    """How a text goes on when the feature has other values, with what changes without it."""
-    steered = ""
-    if page.steered:
-        rows = "".join(
-            f"<dt>{'as it is' if s.value is None else f'{s.value:.3g}'}</dt>"
-            f"<dd><i>{signs(page.prompt)}</i>{signs(s.text)}</dd>" for s in page.steered
-        )  # fmt: skip
-        note = "The likeliest tokens after a text, with the feature at this value everywhere."
-        steered = (
-            f'<h2>Set to a value</h2><p class="note">{note}</p><dl class="steered">{rows}</dl>'
-        )
-    elif page.note:
-        steered = f'<h2>Set to a value</h2><p class="note">{escape(page.note)}</p>'
-    return beside + steered
+def last_sections(page: FeaturePage, changes: str) -> str:
+    """What changes without the feature, beside how a text goes on when it has other values."""
+    steered = steered_section(page)
+    if changes and steered:
+        return f'<div class="sides">{changes}{steered}</div>'
+    return changes + steered
+
+
+def steered_section(page: FeaturePage) -> str:
+    """How a text goes on when the feature has other values."""
+    if not page.steered:
+        note = f'<section><h2>Set to a value</h2><p class="note">{escape(page.note)}</p></section>'
+        return note if page.note else ""
+    rows = "".join(
+        f"<dt>{'as it is' if s.value is None else f'{s.value:.3g}'}</dt>"
+        f"<dd><i>{signs(page.prompt)}</i>{signs(s.text)}</dd>" for s in page.steered
+    )  # fmt: skip
+    note = "The likeliest tokens after a text, with the feature at this value everywhere."
+    return (
+        f'<section><h2>Set to a value</h2><p class="note">{note}</p>'
+        f'<dl class="steered">{rows}</dl></section>'
+    )
 
 
 def nearest_section(page: FeaturePage, names: Mapping[int, str]) -> str:
@@ -249,7 +257,7 @@ def frequencies(s: FeatureStatistics) -> str:
     low = math.floor(math.log10(often.min()))
     counts, _ = np.histogram(np.log10(often), bins=10 * max(-low, 1), range=(low, 0))
     note = "How many features are active at which share of the positions, by its logarithm."
-    chart = bar_chart(counts, percent(10.0**low), "100 %", "features")
+    chart = bar_chart(counts, f"{100 * 10.0**low:g} %", "100 %", "features")
     return f'<p class="note">{note}</p><div style="max-width:34rem">{chart}</div>'
 
 

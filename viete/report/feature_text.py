@@ -87,9 +87,9 @@ def feature_blocks(page: FeaturePage, place: str) -> list[Block]:
                 for (a, x), (b, y) in pairs]  # fmt: skip
         out += [heading(2, "Logit weights"), table(["raises", "", "lowers", ""], rows)]
     if page.changes:
-        rows = [[literal(quoted(t)), signed(x)] for t, x in page.changes[:CONTEXTS]]
+        rows = [[literal(quoted(t)), percent(a), percent(b)] for t, a, b in page.changes]
         out += [heading(2, "Without it, behind its greatest context"),
-                table(["token", "log-probability"], rows)]  # fmt: skip
+                table(["token", "probability", "without it"], rows)]  # fmt: skip
     if page.steered:
         rows = [["as it is" if s.value is None else f"{s.value:.4g}", literal(seen(s.text))]
                 for s in page.steered]  # fmt: skip
