@@ -88,7 +88,8 @@ def test_the_command_writes_rows_curves_and_data(run: Path, tmp_path: Path) -> N
 def test_a_claim_is_held_to_every_step(run: Path) -> None:
     """It holds at a step where the command holds it to that step alone."""
     claim = f"{NUMBER} ≥ -1.1 for texts of random(4)"
-    rows = viete("check", run, claim, "--revision", "all", code=None).out.splitlines()[-4:]
+    said = viete("check", run, claim, "--revision", "all", code=None).out
+    rows = [line for line in said.splitlines() if line.strip()][-4:]
     assert [row.split()[0] for row in rows] == ["0", "1", "2", "4"]
     for row in rows:
         step, holds = row.split()
@@ -97,7 +98,6 @@ def test_a_claim_is_held_to_every_step(run: Path) -> None:
     assert "first holds at step 1, and at each later one." in always
     refused = viete("check", run, claim, "--revision", "all", "-t", "1,2", code=2).err
     assert "go without --weights, --against and --tokens" in refused
-    assert "makes no claims" in viete("check", run, "--revision", "all", code=2).err
 
 
 def test_a_circuit_is_held_to_every_step(run: Path, tmp_path: Path) -> None:
