@@ -199,6 +199,7 @@ def test_in_other_numbers_and_what_is_refused() -> None:
     run = MODEL.run(TOKENS)
     for wrong, why in {
         "x^i with A^{i,h} = 0": "i is free on both sides of with",
+        "A^{2,h}_{-1} with A^{1,h} = 0": "h is free on both sides of with",
         "logits with x^2 = x^3": "x^3 comes after x^2",
         "logits with": "an equation must follow",
         "logits with x^1_6 = 0": "there is no x^1_6: its places run from 0 to 5",

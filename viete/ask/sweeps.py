@@ -74,7 +74,7 @@ def answer_with(run: Run, name: str, formula: Text, texts: Sequence[Text]) -> An
     run, e = run.resolved(formula.text)
     about = query(run, e, formula)
     found = sweep(run, texts)
-    own = {*about.places, *about.turns[0]}
+    own = {*about.places, *about.turns[0], *e.free}
     if both := own & {*found.letters}:
         raise formula.error(
             f"{min(both)} is free on both sides of with; write {min(both)}' for one of them"
