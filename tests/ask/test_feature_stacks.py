@@ -147,7 +147,7 @@ def test_edges_through_an_encoder_and_its_decoder_are_those_of_autograd() -> Non
     assert [(x.kind, x.block, x.position) for x in again.nodes] == [
         (x.kind, x.block, x.position) for x in graph.nodes
     ]
-    assert ">feature_e^2<" in arrows_svg(graph.arrows())
+    assert ">l = 2<" in arrows_svg(graph.arrows())
 
 
 def test_features_have_any_names() -> None:

@@ -137,7 +137,7 @@ class FeatureSearch:
             blocks=sum(len(s.numbers) for s in sites), first=sites[0].before,
         )  # fmt: skip
         if len(sites) > 1:
-            out.rows = {s.layer(i): s.feature(i) for s in sites for i in s.numbers}
+            out.rows = {s.layer(i): f"{s.found.loop.index} = {i}" for s in sites for i in s.numbers}
         place: dict[int, int] = {}
         for node in (*targets, *(x for s, t, _ in chosen for x in (s, t))):
             if id(node) not in place:
