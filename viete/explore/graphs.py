@@ -17,7 +17,7 @@ from viete.ask.expansion import Expansion
 from viete.ask.expansion_options import Options
 from viete.ask.feature_graph import EMBEDDING, FEATURE, FeatureNode
 from viete.ask.feature_search import FeatureSearch
-from viete.ask.feature_tracing import FeatureTracer
+from viete.ask.feature_tracing import FeatureTracer, Sources
 from viete.errors import VieteError
 from viete.evaluate.run import Run
 from viete.evaluate.schedule import Step
@@ -69,24 +69,23 @@ def makings(tracer: FeatureTracer, nodes: Sequence[FeatureNode]) -> dict[str, An
     """What made some features: the terms of what stands before their gates, by their names."""
     if not nodes:
         return {}
-    every = tracer.edges(tracer.of_features(nodes), 10**9)
+    every = tracer.edges(tracer.of_features(nodes), SOURCES)
     return {
-        tracer.name(node): making(tracer, node, found.pairs)
+        tracer.name(node): making(tracer, node, found)
         for node, found in zip(nodes, every, strict=True)
     }
 
 
-def making(
-    tracer: FeatureTracer, node: FeatureNode, pairs: Sequence[tuple[FeatureNode, float]]
-) -> dict[str, Any]:
+def making(tracer: FeatureTracer, node: FeatureNode, found: Sources) -> dict[str, Any]:
     """What made one feature, the largest sources first, then the rest and the constant."""
-    total, first = tracer.before(node), pairs[:SOURCES]
+    total = tracer.before(node)
     terms = [term(words(tracer, x), "term", w,
                   tracer.name(x) if x.kind == FEATURE and not tracer.is_given(x) else None)
-             for x, w in first]  # fmt: skip
-    if rest := pairs[SOURCES:]:
-        terms.append(term(f"{len(rest)} smaller sources", "hidden", sum(w for _, w in rest)))
-    terms.append(term("biases", "constant", total - sum(w for _, w in pairs)))
+             for x, w in found.pairs]  # fmt: skip
+    if rest := found.number - len(terms):
+        value = found.total - sum(w for _, w in found.pairs)
+        terms.append(term(f"{rest} smaller source{'s' * (rest > 1)}", "hidden", value))
+    terms.append(term("biases", "constant", total - found.total))
     return {"terms": terms, "within": "", "total": total}
 
 

@@ -149,6 +149,16 @@ class ArrowLayout:
             return x, y
         return x + ASIDE, y + LINE * (self.rank[node.name] + 1)
 
+    def beginning(self, f: Folded) -> Point:
+        """Where a folded arrow begins, which comes from no vertex: to the left below its end."""
+        x, y = self.at(self.graph.nodes[f.end])
+        aside = STUB / 2 if self.side_by_side and f.end != self.graph.of else STUB  # beside a name
+        return x - aside, y + aside / 2
+
+    def tells(self, f: Folded) -> bool:
+        """Whether there is room for the share of a folded arrow, and one worth telling."""
+        return f.share >= LEAST and (f.end == self.graph.of or not self.side_by_side)
+
     def bent(self) -> list[tuple[Edge, tuple[Point, Point, Point, Point]]]:
         """Each arrow with its curve, which leaves and arrives upright; beside others it is bent."""
         between = Counter[tuple[str, str]]()

@@ -16,10 +16,8 @@ from viete.ask.arrows import Arrows, Edge
 from viete.document.colours import INK, LINE, NEGATIVE, PAPER, POSITIVE, SERIF, SOFT
 from viete.report.drawing.arrow_layout import (
     GAP,
-    LEAST,
     LEFT,
     MARGIN,
-    STUB,
     ArrowLayout,
     Folded,
     Point,
@@ -61,7 +59,7 @@ def arrows_svg(graph: Arrows, listed: int = LISTED) -> str:
     largest = sorted(heads.values(), key=lambda x: -x[0].mass)[:NAMED]
     names += [pattern(*beside(curve), a) for a, curve in largest]
     names += [text(*near(lay, f), f"{f.share:.0%}", SOFT, "end") for f in lay.folded
-              if f.share >= LEAST and (f.end == graph.of or not lay.side_by_side)]  # fmt: skip
+              if lay.tells(f)]  # fmt: skip
     for k, position in enumerate(lay.columns):
         token = lay.tokens.get(position) or str(position)
         names.append(text(lay.middle(k), lay.below, token, INK, "middle"))
@@ -102,20 +100,19 @@ def opening(terms: Sequence[tuple[str, float]]) -> str:
 
 def stub(lay: ArrowLayout, f: Folded) -> str:
     """A folded arrow: a short one from the left below, which comes from no vertex."""
-    x, y = lay.at(lay.graph.nodes[f.end])
-    aside = STUB / 2 if lay.side_by_side and f.end != lay.graph.of else STUB  # beside a name
+    (u, v), (x, y) = lay.beginning(f), lay.at(lay.graph.nodes[f.end])
     title = f"<title>{escape(folded_words(f))}</title>"
     return (
         f'<path class="arrow" data-value="{f.value!r}"{opening(f.terms)} '
-        f'd="M{x - aside:.1f},{y + aside / 2:.1f} L{x:.1f},{y:.1f}" fill="none" stroke="{SOFT}" '
+        f'd="M{u:.1f},{v:.1f} L{x:.1f},{y:.1f}" fill="none" stroke="{SOFT}" '
         f'stroke-dasharray="3 3" stroke-width="{wide(f.mass, lay.most)}">{title}</path>'
     )
 
 
 def near(lay: ArrowLayout, f: Folded) -> Point:
     """Where the share of a folded arrow stands."""
-    x, y = lay.at(lay.graph.nodes[f.end])
-    return x - STUB - 2, y + STUB / 2 + 4
+    x, y = lay.beginning(f)
+    return x - 2, y + 4
 
 
 def beside(curve: Sequence[Point]) -> Point:

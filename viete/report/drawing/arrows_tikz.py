@@ -8,7 +8,6 @@ from viete.document.tex import declarations, escape
 from viete.report.drawing.arrow_layout import (
     LEFT,
     MARGIN,
-    STUB,
     ArrowLayout,
     folded_words,
     wide,
@@ -41,10 +40,10 @@ def arrows_tikz(graph: Arrows) -> str:
     for f in lay.folded:
         x, y = lay.at(graph.nodes[f.end])
         width = wide(f.mass, lay.most) * SCALE
+        share = rf" node[pos=0, left, soft] {{{f.share * 100:.0f}\%}}" if lay.tells(f) else ""
         out.append(
-            rf"\draw[soft, dashed, line width={width:.2f}pt] {at(x - STUB, y + STUB / 2)} -- "
-            rf"{at(x, y)} node[pos=0, left, soft] {{{f.share * 100:.0f}\%}};"
-            f" % {folded_words(f)}"
+            rf"\draw[soft, dashed, line width={width:.2f}pt] {at(*lay.beginning(f))} -- "
+            rf"{at(x, y)}{share}; % {folded_words(f)}"
         )
     for a, curve in reversed(lay.curves):
         start, one, two, end = (at(*p) for p in curve)
