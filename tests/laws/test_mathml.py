@@ -5,6 +5,7 @@ A small reader turns the elements back into the plain spelling; the parser must 
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from xml.etree.ElementTree import Element, fromstring
 
@@ -106,3 +107,10 @@ def test_a_shipped_card_is_set_as_it_is(path: str) -> None:
         text = mathml_equation(equation.left, equation.right, nodes=True)
         assert f'data-key="{equation.left.key}"' in text
         fromstring(text)
+
+
+def test_signs_of_somebodys_prose_have_an_operators_place() -> None:
+    bars = re.findall(r"<mo ([^>]*)>\|</mo>", math(r"\lvert x_j \rvert^2 ≤ |y| \bmod 3"))
+    assert len(bars) == 4 and len(set(bars)) == 1 and "false" in bars[0]
+    assert "≤</mo>" in math("a ≤ b").replace("&#x02264;", "≤")
+    assert re.search(r"<mo lspace[^>]*>mod</mo>", math(r"a \bmod p"))

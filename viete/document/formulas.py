@@ -19,6 +19,8 @@ _ATTRIBUTES = frozenset(
     "columnspacing rowspacing data-key data-node data-call data-member data-row".split()
 )
 OPENING = ("(", "[", ",", "=", "\u2248", "\u22c5")
+RELATIONS = str.maketrans({"≤": r"\le ", "≥": r"\ge ", "≠": r"\ne ", "≈": r"\approx "})  # operators
+BARS = ("|", "\u2016", "\u2223", "\u2225")
 NAMESPACE = "{http://www.w3.org/1998/Math/MathML}"
 
 
@@ -54,7 +56,8 @@ def converted(latex: str) -> ElementTree.Element | None:
     from latex2mathml.converter import convert
 
     try:
-        return ElementTree.fromstring(convert(_WITH_LOW_LINE.sub(r"\\mathrm", latex)))
+        latex = _WITH_LOW_LINE.sub(r"\\mathrm", latex).translate(RELATIONS)
+        return ElementTree.fromstring(convert(latex))
     except Exception:  # of whatever kind: a card's prose may hold any LaTeX
         return None
 
@@ -66,7 +69,11 @@ def checked(e: ElementTree.Element, first: bool = False) -> str:
     """
     name, text = e.tag.removeprefix(NAMESPACE), e.text or ""
     attributes = {k: v for k, v in e.attrib.items() if k in _ATTRIBUTES}
-    if name == "mo" and len(text) > 1 and text.isalpha() and not attributes:
+    if name == "mo" and text in BARS and "form" not in attributes:
+        attributes |= {"stretchy": "false", "lspace": "0", "rspace": "0"}  # around what is within
+    elif name == "mo" and text == "mod":
+        attributes |= {"lspace": "0.28em", "rspace": "0.28em"}
+    elif name == "mo" and len(text) > 1 and text.isalpha() and not attributes:
         name, attributes = "mi", {}  # a function's name, without an operator's spaces
     if name == "mo" and first and text in ("-", "\u2212"):
         attributes["form"] = "prefix"
