@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,9 @@ import viete.cards.reader as reader
 from tests.laws.strategies import random_weights
 from viete.analysis.shapes import Shapes
 from viete.evaluate.schedule import Program
+from viete.graph.card import CardData
 from viete.meanings.run import run
+from viete.rewrite.adjoint import grad
 
 LLAMA = Path(reader.__file__).parent / "shipped" / "llama.md"
 TEXT = LLAMA.read_text("utf-8")
@@ -115,3 +117,23 @@ def test_reading_grows_in_proportion_to_the_equations() -> None:
 
     ten, eighty = (seconds(lambda n=n: reader.reads(text(n)), 2) for n in (10, 80))
     assert eighty < 2.5 * 8 * ten
+
+
+def test_deriving_grows_in_proportion_to_the_equations() -> None:
+    """Blocks that are written out, as in the card of a circuit: each reads what two before add."""
+
+    def card(n: int) -> CardData:
+        of = range(1, 10 * n + 1)
+        names = ", ".join(f"w_{{{k}}}" for k in of)
+        blocks = "".join(
+            f"1. $a_{{{k}}} = softmax(LN(x_{{{k - 1}}}; w_{{{k}}}, w_{{{k}}})) ⊙ w_{{{k}}}$\n"
+            f"1. $x_{{{k}}} = x_{{{k - 1}}} + a_{{{k}}}$\n"
+            for k in of
+        )
+        dims = "## Dimensions\n\n| symbol | value |\n| --- | --- |\n| $d$ | 4 |\n"
+        weights = f"## Parameters\n\n| symbol | shape |\n| --- | --- |\n| ${names}, x_0$ | $d$ |\n"
+        loss = f"1. $L = sum(x_{{{10 * n}}})$\n"
+        return reader.reads(f"# C\n\n{dims}\n{weights}\n## Forward pass\n\n{blocks}{loss}")
+
+    two, eight = (seconds(partial(grad, card(n)), 1) for n in (2, 8))
+    assert eight < 2 * 4 * two
