@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -192,6 +193,11 @@ def test_pages_of_features(tmp_path: Path) -> None:
         assert page.count("<section") == page.count("</section>")
     first = next(p for n, p in pages.items() if n != "index.html")
     assert "⏎" in first and "&lt;" in first
+    told = json.loads(viete(*put, "--texts", tmp_path / "text.txt", "--json").out)
+    assert told["measures"]["features"] == len(told["each"]) == 12
+    assert told["measures"]["active"] == pytest.approx(
+        sum(x["active"] for x in told["each"]) / told["tokens"]
+    )
     said = viete(*put, "--texts", tmp_path / "text.txt", "--feature", "3").out
     assert said.startswith("Feature 3") and "Set to a value" in said
     for options, message in (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated
 
 import typer
@@ -31,6 +32,9 @@ def features(
         int, typer.Option(min=1, help="So many pages, of the features that write most.")
     ] = 100,
     seed: Annotated[int, typer.Option(min=0, help="Of the contexts that are drawn.")] = 0,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="The measures and every feature's numbers as JSON.")
+    ] = False,
     output: Output = None,
 ) -> None:
     """See what the features of a model do: those of --put RUN, a file of an autoencoder or of
@@ -55,7 +59,9 @@ def features(
     if output is not None:
         found.save(output, numbers if numbers is not None else found.ranked(top), tell)
         typer.echo(f"written: {output / 'index.html'}", err=True)
-    if numbers is None:
+    if as_json:
+        emit(json.dumps(found.table, indent=1), None)
+    elif numbers is None:
         emit(render(found.page(), "text"), None)
     elif output is None:
         emit("\n".join(render(found.feature_page(k), "text") for k in numbers), None)

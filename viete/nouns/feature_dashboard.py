@@ -152,6 +152,23 @@ class FeatureDashboard(Displayed):
         words = (self.model.words.name(int(k)) for k in ids)
         return " ".join(w if w is not None else str(k) for w, k in zip(words, ids, strict=True))
 
+    @property
+    def table(self) -> dict[str, Any]:
+        """The measures, and what is counted of every feature, as plain data."""
+        s, m = self.study.statistics, self.measures
+        numbers = {k: None if v != v else v for k, v in vars(m).items()}
+        recovered = m.recovered if m.loss == m.loss and m.without != m.loss else None
+        each = zip(s.counts, s.greatest, s.sums, self.study.shares, strict=True)
+        return {
+            "value": self.study.name, "texts": s.texts, "tokens": s.tokens,
+            "measures": {**numbers, "recovered": recovered},
+            "each": [
+                {"feature": k, "active": int(count), "greatest": float(most),
+                 "mean": float(total) / max(int(count), 1), "share": float(share)}
+                for k, (count, most, total, share) in enumerate(each)
+            ],
+        }  # fmt: skip
+
     # -- pages -------------------------------------------------------------------------------------
 
     def page(self, style: str = "unicode") -> Sequence[Block]:
@@ -176,18 +193,24 @@ class FeatureDashboard(Displayed):
         """Write a page of HTML for each feature, and ``index.html`` with the measures.
 
         ``features`` are by default the hundred that write most. Pages need nothing but themselves.
+        Ctrl-C ends that, and the index is of the pages that were written.
         """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         chosen = list(self.ranked() if features is None else features)
         tell, made = tell or (lambda line: None), []
         names = {k: f"feature-{k}.html" for k in chosen}
-        for place, page in enumerate(self.pages(chosen)):
-            beside = [chosen[j] if 0 <= j < len(chosen) else None for j in (place - 1, place + 1)]
-            with replacing(folder / names[page.number]) as file:
-                file.write(feature_html(page, self.title, names, *beside).encode())
-            made.append(page)
-            tell(f"{place + 1} of {len(chosen)} pages")
+        try:
+            for place, page in enumerate(self.pages(chosen)):
+                beside = (chosen[j] if 0 <= j < len(chosen) else None
+                          for j in (place - 1, place + 1))  # fmt: skip
+                with replacing(folder / names[page.number]) as file:
+                    file.write(feature_html(page, self.title, names, *beside).encode())
+                made.append(page)
+                tell(f"{place + 1} of {len(chosen)} pages")
+        except KeyboardInterrupt:
+            self.stopped = True
+            names = {page.number: names[page.number] for page in made}
         tell("")
         with replacing(folder / "index.html") as file:
             text = index_html(self.title, self.measures, self.study.statistics, made, names)
