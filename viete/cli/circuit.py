@@ -111,8 +111,6 @@ def over_training(
             return replace(source, revision=name).model()
 
         history = Checkpoints(opened, names).circuit(of, texts, counts[0], steps)
-    if len(history.steps) < len(names):
-        print(f"viete: stopped after step {history.steps[-1].step}", file=sys.stderr)
     title = f"A circuit of {len(history.edges)} edges over training"
     match suffix:
         case ".svg":
@@ -124,6 +122,9 @@ def over_training(
         case _:
             form = {".html": "html", ".md": "md"}.get(suffix, "text")
             emit(history_page(history, title, form), output)
+    if len(history.steps) < len(names):
+        print(f"viete: stopped after step {history.steps[-1].step}", file=sys.stderr)
+        raise typer.Exit(130)
 
 
 def numbers_of(text: str) -> list[int]:
