@@ -521,8 +521,11 @@ class Model(Verbs, Texts, Hooked, Generic[C]):
         of_each = None if isinstance(label, str) else list(label)
         word = label if isinstance(label, str) else "the label"
 
+        first = self.run(examples[0].text, names=[], **inputs)
+        names = first.names_needed([of, word])  # so that runs of a length are recorded once
+
         def start(text: Any) -> Run:
-            return self.run(text, names=[], **inputs)
+            return self.run(text, names=names, **inputs)
 
         vectors = probe_examples(start, examples, of, word, of_each, kind)
         return Probes(vectors, method, held, penalty, seed)
