@@ -37,6 +37,7 @@ from viete.rewrite.put import unlike_family
 
 OUTPUT = "Output"  # what comes after the blocks, where the card has no title for it
 MEAN = "mean"  # the label of a length: how many positions have a mean
+MOST = 50  # terms of a sum in a row
 Array = Any
 
 
@@ -242,8 +243,11 @@ class Writing:
 
 
 def total(terms: Iterable[Expr]) -> Expr:
-    """A sum."""
-    return reduce(lambda a, b: Apply("add", (a, b)), terms)
+    """A sum; one of very many terms is a sum of sums, since what is read is not too deep."""
+    several = [*terms]
+    groups = [several[k : k + MOST] for k in range(0, len(several), MOST)]
+    sums = [reduce(lambda a, b: Apply("add", (a, b)), group) for group in groups]
+    return sums[0] if len(sums) == 1 else total(sums)
 
 
 def weights_of(

@@ -7,18 +7,19 @@ changes the number by less than a threshold; here for many thresholds side by si
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from viete.ask.circuit_ablation import Ablations
 from viete.ask.circuit_card import live_edges
 from viete.ask.circuit_edges import CircuitEdge
-from viete.ask.circuit_runs import REST
 from viete.evaluate.inputs import host
 from viete.evaluate.interventions import as_like
+from viete.notation.tree import num
 
 Edges = tuple[CircuitEdge, ...]
-LEAST = 1e-4  # the least threshold, of what there is to explain
+THRESHOLDS = np.geomspace(3e-4, 0.5, 16)  # of what there is to explain
 
 
 class Trials:
@@ -27,27 +28,30 @@ class Trials:
     def __init__(self, model: Ablations, some: Sequence[CircuitEdge]) -> None:
         self.model, self.some = model, some
         self.runs, self.weights = model.beside(some)
-        self.count = REST + len(some)
+        card, (letter,) = self.runs.made.card, self.runs.number.slots
+        indices = (replace(i, upper=num(len(THRESHOLDS))) if i.name == letter else i
+                   for i in card.indices)  # fmt: skip
+        self.card = replace(card, indices=tuple(indices))
 
     def numbers(self, on: np.ndarray) -> np.ndarray:
         """What each circuit gives in the mean over the texts; 1 says what is on: (edges, runs)."""
         like = next(iter(self.model.weights.values()))
         for row, switch in zip(on, self.runs.switches.values(), strict=True):
             self.weights[switch.name] = as_like(row, like, switch.name)
-        off = as_like(np.zeros(self.count), like, self.runs.others.name)
+        off = as_like(np.zeros(on.shape[1]), like, self.runs.others.name)
         self.weights[self.runs.others.name] = off
         found = []
-        for run in self.model.runs(self.runs.made.card, self.weights):
+        for run in self.model.runs(self.card, self.weights):
             run.supply({(self.runs.number.key, ())})
             v = run.for_each(run.lookup(self.runs.number.key, ()))
             found.append(np.asarray(host(run.ordered(v, ()))).astype(np.float64))
         return np.concatenate(found).mean(0)
 
     def pruned(self) -> Iterator[Edges]:
-        """What is left for each of as many thresholds as there are runs."""
+        """What is left for each threshold, without what then leads nowhere."""
         whole, none = self.model.ends
-        thresholds = np.geomspace(LEAST, 1, self.count) * abs(whole - none)
-        on = np.ones((len(self.some), self.count))
+        thresholds = THRESHOLDS * abs(whole - none)
+        on = np.ones((len(self.some), len(thresholds)))
         now = self.numbers(on)
         for k in reversed(range(len(self.some))):
             less = on.copy()
@@ -65,10 +69,9 @@ def confirmed(model: Ablations, some: Edges, first: Edges, count: int) -> Edges:
 
     They are ``first`` and what is left for the thresholds.
     """
-    found = {first, *(x for x in Trials(model, some).pruned() if len(x) <= count)}
-    wanted = model.of_model.mean()
-    ordered = sorted(found, key=lambda x: (-len(x), [*map(str, x)]))
-    return min(ordered, key=lambda x: abs(float(model.measured(x).mean()) - wanted))
+    wanted = float(model.of_model.mean())
+    found = dict.fromkeys((first, *(x for x in Trials(model, some).pruned() if len(x) <= count)))
+    return min(found, key=lambda x: abs(float(model.measured(x).mean()) - wanted))
 
 
 __all__ = ["confirmed"]
