@@ -340,6 +340,7 @@ def test_idioms_are_their_definitions(name: str) -> None:
         "logsumexp": ("table_{j<n}(logsumexp(z_j))", (z,)),
         "cross_entropy": ("cross_entropy(z; t)", (z, t)),
         "cross_entropy_some": ("cross_entropy(z; t)", (z, np.array([0, -100, 1, 0]))),
+        "top": ("top(z; 2)", (z, 2)),
         "gathered": ("gathered(z; t, 3)", (z, t, 3)), "placed": ("placed(z; 1, 6)", (z, 1, 6)),
     }  # fmt: skip
     text, args = calls[name]

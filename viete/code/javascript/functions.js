@@ -24,6 +24,16 @@ function softmax(z) {
     return made(z.shape, out);
 }
 
+/** The k greatest entries of each row, of equal ones the first, and 0 in place of the others. */
+function top(z, k) {
+    const n = z.shape.at(-1), x = z.data, out = new Float64Array(x.length);
+    for (let at = 0; at < x.length; at += n) {
+        const order = Array.from({length: n}, (_, j) => at + j).sort((i, j) => x[j] - x[i] || i - j);
+        for (const place of order.slice(0, k)) out[place] = x[place];
+    }
+    return made(z.shape, out);
+}
+
 /** Logarithms of softmax, without taking one of a probability that has become 0. */
 function logsoftmax(z) {
     return sub(z, logsumexp(z, true));
