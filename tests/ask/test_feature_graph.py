@@ -280,6 +280,10 @@ def test_the_command_draws_and_writes_features(tmp_path: Path) -> None:
     options = ["--into", "feature", "--graph", "--top", "1000", "--json"]
     whole = read_attribution(viete(*given, *options).out)
     assert read_attribution(viete(*base, *options).out).edges == whole.edges
+    sizes = [x for name, size in SIZES.items() for x in ("--set", f"{name}={size}")]
+    for weights in (["--seed", "1"], ["--weights", folder / "model.safetensors"]):  # not a model's
+        other = viete("expand", "gpt2", *sizes, *weights, *base[2:], *options).out
+        np.testing.assert_allclose(read_attribution(other).edges, whole.edges)
     at = next(x for x in whole.nodes if x.kind == "feature" and x.block == 2)
     set_to_0 = f"feature^2_{{{at.position},{at.feature}}} = 0"
     changed = read_attribution(viete(*given, *options, "--cut", "error^i", "--put", set_to_0).out)

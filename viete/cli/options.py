@@ -247,6 +247,14 @@ class SourceOptions:
         self, weights: WeightOptions, dtype: str | None = None, device: str | None = None
     ) -> tuple[CardData, Model | None]:
         """The card, and the model that it is of, unless it is a card or has other ``weights``."""
+        if self.features and (weights.present or not self.is_model):  # they bring weights along
+            from viete.evaluate.initial_weights import stated_dtype
+            from viete.nouns.card import Card
+
+            whole = Card.of(self.unchanged(weights.weights))
+            arrays = weights.floats(whole, dtype or stated_dtype(whole), device)
+            found = self.changed(whole.with_weights(arrays))
+            return found.card, found
         if weights.present or not self.is_model:
             return self.card(weights.weights), None
         found = self.model(dtype, device)
