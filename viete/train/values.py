@@ -15,15 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from viete.errors import VieteError
+from viete.errors import Text, VieteError
 from viete.evaluate.labelled import Array
 from viete.formats.hub import located
-from viete.graph.card import CardData, Input
+from viete.graph.card import CardData, Equation, Input
 from viete.model.folder import open_folder
 from viete.model.mapping import load_weights
 from viete.model.places import PlaceValues, name_of, place_of
 from viete.model.trained import is_run, open_run
-from viete.notation.tree import Ref
+from viete.notation.printer import show_equation
+from viete.notation.tree import Apply, Expr, Pick, Ref, Symbol, num
 from viete.text.data import Documents
 from viete.text.vocabulary import Vocabulary
 from viete.train.batches import PARTS, Batches, random_numbers
@@ -53,7 +54,22 @@ def model_values(settings: Settings) -> PlaceValues:
     places = [place_of(found.model, settings.reads, "--reads")]
     if settings.writes:
         places.append(place_of(found.model, settings.writes, "--writes"))
-    return PlaceValues(with_loss(found.model), weights, places)
+    return PlaceValues(with_some_loss(found.model, places[0]), weights, places)
+
+
+def with_some_loss(card: CardData, place: Expr) -> CardData:
+    """The card with a loss, by which its inputs are known; it is not computed.
+
+    An encoder, which has none and no scores, has the sum of what is read.
+    """
+    try:
+        return with_loss(card)
+    except VieteError:
+        total = Apply("sum", (Apply("T", (Apply("sum", (place,)),)),))
+        left = Symbol("value", card.fresh("L", "loss", "total")).member
+        right = Pick(total, (num(0), num(0)))
+        text = Text(show_equation(left, right))
+        return replace(card, equations=(*card.equations, Equation(left, right, text=text)))
 
 
 def own_tokenizer(model: str) -> str:
