@@ -22,8 +22,8 @@ import torch
 
 import viete as vt
 from benchmarks.transformer_lens import FAMILIES, Family, lens, network
-from viete.ask.feature_graph import EMBEDDING, TARGET, FeatureGraph
-from viete.ask.feature_search import feature_graph
+from viete.features.graph import EMBEDDING, TARGET, FeatureGraph
+from viete.features.search import feature_graph
 from viete.model.coders import read_coders
 from viete.report.attribution_json import attribution_json, read_attribution
 

@@ -22,8 +22,8 @@ import numpy as np
 import torch
 
 import viete as vt
-from tests.ask.test_circuits import ByHand
-from viete.ask.circuit_card import live_edges
+from tests.circuits.test_circuits import ByHand
+from viete.circuits.card import live_edges
 from viete.notation.printer import show
 
 OF = r"\sum_{j=16}^{n-2} logsoftmax(logits)_{j,t_{j+1}} / (n - 17)"

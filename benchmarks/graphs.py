@@ -19,7 +19,7 @@ import torch
 
 import viete as vt
 from viete.ask.arrows import arrows
-from viete.ask.feature_search import feature_graph
+from viete.features.search import feature_graph
 from viete.model.coders import Coder, Coders
 
 PYTHIA_70M = {"N": 6, "d": 512, "H": 8, "d_k": 64, "d_f": 2048, "V": 50304, "n_max": 2048}

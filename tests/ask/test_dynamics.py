@@ -11,7 +11,7 @@ import pytest
 
 import viete as vt
 from tests.command_line import viete
-from viete.ask.circuit_history import CircuitHistory, CircuitStep
+from viete.circuits.history import CircuitHistory, CircuitStep
 from viete.model.checkpoints import steps
 from viete.report.pictures.multiples import LinePanel, StepAxis, multiples
 from viete.train.settings import Settings

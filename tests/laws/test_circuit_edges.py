@@ -10,9 +10,9 @@ import pytest
 import viete as vt
 from tests.laws import strategies
 from viete.analysis.next_token import scores
-from viete.ask.circuit_card import circuit_card, live_edges, weights_of
-from viete.ask.circuit_edges import Wiring
-from viete.ask.circuit_names import literal
+from viete.circuits.card import circuit_card, live_edges, weights_of
+from viete.circuits.edges import Wiring
+from viete.circuits.names import literal
 from viete.errors import VieteError
 from viete.evaluate.schedule import program
 from viete.notation.tree import refs

@@ -111,7 +111,7 @@ def scrubbed(
     model: Model[Any], hypothesis: Path, of: str, texts: str, draws: int, seed: int, form: str
 ) -> str:  # fmt: skip
     """Causal scrubbing, in a format."""
-    from viete.ask.scrubbing_findings import scrub_findings
+    from viete.causes.findings import scrub_findings
     from viete.document.colours import svg_file
     from viete.nouns.causal import scrubbing
     from viete.report.scrubbing_page import scrubbing_json, scrubbing_page, scrubbing_picture

@@ -56,7 +56,7 @@ def circuit(
     and its tokenizer beside it. Several numbers of edges give a curve: -o curve.svg. Of several
     checkpoints, with --revision all, the circuit of the last is held to each: -o curves.svg.
     """
-    from viete.ask.circuit_findings import findings
+    from viete.circuits.findings import findings
     from viete.nouns.card import Card
 
     counts = numbers_of(edges)

@@ -139,7 +139,7 @@ def page(e: Expansion, form: str, graph: bool) -> str:
 
 def feature_page(run: Questions, of: str, form: str, top: int) -> str:
     """The graph of features that made a number, in one of the formats."""
-    from viete.ask.feature_search import feature_graph
+    from viete.features.search import feature_graph
     from viete.report.attribution_json import attribution_json
     from viete.report.drawing.arrows import arrows_svg
     from viete.report.drawing.arrows_tikz import arrows_tikz

@@ -53,10 +53,10 @@ def probe(
     and the texts held out beside it. A family of vectors gives a curve or a map: -o blocks.svg;
     -o page.html is all of it.
     """
-    from viete.ask.probe_card import save_held_out
-    from viete.ask.probe_effects import probe_effects
-    from viete.ask.probe_table import effect_table
     from viete.nouns.card import Card
+    from viete.probes.card import save_held_out
+    from viete.probes.effects import probe_effects
+    from viete.probes.table import effect_table
     from viete.report.probe_page import probe_page, probe_picture
 
     if output is not None and output.suffix not in SUFFIXES:

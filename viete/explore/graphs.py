@@ -15,12 +15,12 @@ from viete.analysis.features import features_of
 from viete.ask.arrows import arrows
 from viete.ask.expansion import Expansion
 from viete.ask.expansion_options import Options
-from viete.ask.feature_graph import EMBEDDING, FEATURE, FeatureNode
-from viete.ask.feature_search import FeatureSearch
-from viete.ask.feature_tracing import FeatureTracer, Sources
 from viete.errors import VieteError
 from viete.evaluate.run import Run
 from viete.evaluate.schedule import Step
+from viete.features.graph import EMBEDDING, FEATURE, FeatureNode
+from viete.features.search import FeatureSearch
+from viete.features.tracing import FeatureTracer, Sources
 from viete.notation.printer import show
 from viete.notation.tree import Expr, Pick, Ref, num
 from viete.report.drawing.arrows import arrows_svg

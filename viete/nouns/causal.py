@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from viete.ask.circuit_ablation import Ablations
-from viete.ask.drawing_texts import drawn_beside
 from viete.ask.example_list import Example, named_in, numbers_of
-from viete.ask.hypothesis import read_hypothesis
-from viete.ask.mediation import Effects, Mediators, PairEffects, pair_effects, together
-from viete.ask.scrubbing import Scrubbing
-from viete.ask.scrubbing_findings import ScrubFindings, scrub_findings
+from viete.causes.drawing_texts import drawn_beside
+from viete.causes.findings import ScrubFindings, scrub_findings
+from viete.causes.hypothesis import read_hypothesis
+from viete.causes.mediation import Effects, Mediators, PairEffects, pair_effects, together
+from viete.causes.scrubbing import Scrubbing
+from viete.circuits.ablation import Ablations
 from viete.errors import VieteError
 from viete.evaluate.answer_page import in_numpy
 from viete.formats.tensors import bar

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from viete.ask.circuit_history import CircuitHistory, circuit_step
 from viete.ask.over_texts import over_texts
+from viete.circuits.history import CircuitHistory, circuit_step
 from viete.errors import VieteError
 from viete.model.revisions import step_of
 from viete.nouns.text_runs import text_runs
@@ -14,7 +14,7 @@ from viete.report.answer_rows import AnswerRow, averaged
 from viete.report.over_steps import OverSteps
 
 if TYPE_CHECKING:
-    from viete.ask.circuit_edges import CircuitEdge
+    from viete.circuits.edges import CircuitEdge
     from viete.nouns.model import Model
 
 

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from viete.ask.feature_contexts import FeatureContext
-from viete.ask.feature_page import FeaturePage, ShadedText, SteeredText
-from viete.ask.feature_study import FeatureMeasures, FeatureStudy
 from viete.atomic import replacing
 from viete.document.displayed import Displayed
 from viete.document.tree import Block
 from viete.errors import VieteError
 from viete.evaluate.answer_page import literal
+from viete.features.contexts import FeatureContext
+from viete.features.page import FeaturePage, ShadedText, SteeredText
+from viete.features.study import FeatureMeasures, FeatureStudy
 from viete.notation.printer import show
 from viete.nouns.feature_effects import FeatureEffects
 from viete.report.feature_pages import feature_html, index_html

@@ -12,13 +12,13 @@ from array_api_compat import array_namespace
 
 from viete.analysis.token_vectors import question_scope
 from viete.ask.asking import asked
-from viete.ask.feature_study import FeatureStudy
 from viete.ask.putting import edited
 from viete.errors import Text, VieteError
 from viete.evaluate.inputs import host
 from viete.evaluate.interventions import as_library
 from viete.evaluate.labelled import Value
 from viete.evaluate.queries import query
+from viete.features.study import FeatureStudy
 from viete.model.places import name_of
 from viete.notation.parser import parse
 from viete.notation.printer import show

@@ -57,15 +57,15 @@ from viete.text.words import TokenizerWords
 if TYPE_CHECKING:
     import torch
 
-    from viete.ask.circuit_edges import CircuitEdge
-    from viete.ask.circuit_findings import CircuitFindings
-    from viete.ask.circuits import Circuits
-    from viete.ask.mediation import Effects
-    from viete.ask.probes import Probes
-    from viete.ask.scrubbing_findings import ScrubFindings
+    from viete.causes.findings import ScrubFindings
+    from viete.causes.mediation import Effects
+    from viete.circuits.edges import CircuitEdge
+    from viete.circuits.findings import CircuitFindings
+    from viete.circuits.search import Circuits
     from viete.evaluate.run import Run
     from viete.nouns.checkpoints import Checkpoints
     from viete.nouns.feature_dashboard import FeatureDashboard
+    from viete.probes.probing import Probes
 
 Array = Any
 C = TypeVar("C", bound=CardData)
@@ -313,9 +313,9 @@ class Model(Verbs, Texts, Hooked, Generic[C]):
         names. With ``steps`` a score is by integrated gradients; ``score`` may be "relevance" or
         "patching" in the place of "gradient", and ``nodes`` "neurons" in that of "heads". Raises
         VieteError for what is no number, and for a card without a residual stream. See
-        `viete.ask.circuits`.
+        `viete.circuits.search`.
         """
-        from viete.ask.circuits import Circuits
+        from viete.circuits.search import Circuits
 
         named = isinstance(texts, str | Path)
         source = str(texts) if named else ""
@@ -341,7 +341,7 @@ class Model(Verbs, Texts, Hooked, Generic[C]):
 
         ``texts`` are as in `circuits`, each with another one ``against`` it. ``by`` is a value,
         whose letters are axes of the answer, or several with commas, which are changed together.
-        See `viete.ask.mediation`. Raises VieteError for an ``of`` that is several numbers, for a
+        See `viete.causes.mediation`. Raises VieteError for an ``of`` that is several numbers, for a
         ``by`` that no equation makes, and for a text without another.
         """
         from viete.nouns.causal import mediation
@@ -373,7 +373,7 @@ class Model(Verbs, Texts, Hooked, Generic[C]):
         >>> found.recovered                                                         # doctest: +SKIP
         0.93
 
-        ``hypothesis`` is a page or its text, see `viete.ask.hypothesis`; ``of`` and ``texts`` are
+        ``hypothesis`` is a page or its text (`viete.causes.hypothesis`); ``of`` and ``texts`` are
         as in `circuits`. Raises VieteError as that does, and for a claim about what is no edge.
         """
         from viete.nouns.causal import scrub
@@ -450,7 +450,7 @@ class Model(Verbs, Texts, Hooked, Generic[C]):
         with ``confirm`` exact runs choose them of twice as many. Raises
         VieteError as `circuits` does, and where the texts have nothing to explain.
         """
-        from viete.ask.circuit_findings import findings
+        from viete.circuits.findings import findings
 
         search = self.circuits(of, texts, steps, score, nodes)
         if isinstance(edges, int):
@@ -459,7 +459,7 @@ class Model(Verbs, Texts, Hooked, Generic[C]):
 
     def with_circuit(self, circuits: Circuits, found: CircuitFindings) -> Self:
         """The model of a circuit that was found."""
-        from viete.ask.circuit_claims import circuit_of, evidence_of
+        from viete.circuits.claims import circuit_of, evidence_of
 
         out, evidence = (
             self.of_arrays(made.card, made.weights, "a circuit")
@@ -506,11 +506,11 @@ class Model(Verbs, Texts, Hooked, Generic[C]):
         the file's JSON lines, a formula, or a list with a label for each text. ``kind`` 'classes'
         or 'numbers' says what labels are. ``inputs`` are what every run is given besides. Raises
         VieteError for what is no vector, and for labels of which there is one alone. See
-        `viete.ask.probes`.
+        `viete.probes.probing`.
         """
         from viete.ask.example_list import example_of, read_examples
-        from viete.ask.probe_examples import probe_examples
-        from viete.ask.probes import DRAWN, Probes
+        from viete.probes.examples import probe_examples
+        from viete.probes.probing import DRAWN, Probes
 
         if isinstance(texts, str | Path):
             drawn = is_drawn(str(texts))
@@ -534,10 +534,10 @@ class Model(Verbs, Texts, Hooked, Generic[C]):
         """The model with a probe in it: ``probe`` is what it reads, ``direction`` where it looks.
 
         Its card claims how right the probe is of the texts in the file ``held_out``, which
-        `viete.ask.probe_card.save_held_out` writes. Raises VieteError for several probes, and for
+        `viete.probes.card.save_held_out` writes. Raises VieteError for several probes, and for
         a card that has one of these names.
         """
-        from viete.ask.probe_card import probed
+        from viete.probes.card import probed
 
         return cast(Self, probed(self, probes, held_out))
 

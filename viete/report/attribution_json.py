@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from viete.ask.feature_graph import EMBEDDING, ERROR, FEATURE, TARGET, FeatureGraph, FeatureNode
 from viete.errors import VieteError
+from viete.features.graph import EMBEDDING, ERROR, FEATURE, TARGET, FeatureGraph, FeatureNode
 
 KINDS = {
     FEATURE: "cross layer transcoder", ERROR: "mlp reconstruction error", EMBEDDING: "embedding",

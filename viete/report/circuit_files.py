@@ -7,7 +7,7 @@ import io
 import json
 from math import isnan
 
-from viete.ask.circuit_history import CircuitHistory
+from viete.circuits.history import CircuitHistory
 from viete.document.rendering import STYLES, render
 from viete.document.tree import Block, CodeBlock, heading, paragraph
 from viete.notation.printer import show

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from viete.ask.mediation import Effects
+from viete.causes.mediation import Effects
 from viete.document.tree import Block, CodeBlock, Heading, heading, paragraph
 from viete.evaluate.answer_page import literal
 from viete.graph.card import CardData

@@ -13,12 +13,12 @@ from importlib import resources
 
 import numpy as np
 
-from viete.ask.feature_contexts import FeatureStatistics
-from viete.ask.feature_page import FeaturePage, ShadedText
-from viete.ask.feature_study import FeatureMeasures
 from viete.document.colours import sheet
 from viete.document.html import prose
 from viete.document.text import plain
+from viete.features.contexts import FeatureStatistics
+from viete.features.page import FeaturePage, ShadedText
+from viete.features.study import FeatureMeasures
 from viete.report.feature_text import percent, seen, sentences, signed
 
 STRONGEST = 62  # per cent of the colour behind a token at the greatest value: text stays legible

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from viete.ask.feature_contexts import FeatureStatistics
-from viete.ask.feature_page import FeaturePage, ShadedText
-from viete.ask.feature_study import FeatureMeasures
 from viete.document.tree import Block, heading, paragraph, table
 from viete.evaluate.answer_page import literal
+from viete.features.contexts import FeatureStatistics
+from viete.features.page import FeaturePage, ShadedText
+from viete.features.study import FeatureMeasures
 
 CONTEXTS = 6  # of the greatest that the terminal shows
 AROUND = 8  # tokens on either side there

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from viete.ask.probe_card import PROBE
-from viete.ask.probe_effects import ProbeEffect
-from viete.ask.probe_table import effect_table, probe_table
-from viete.ask.probes import Probes
 from viete.cards.writer import CardWriter, blocks
 from viete.document.tree import Block, CodeBlock, heading, paragraph
 from viete.errors import Text
 from viete.graph.card import CardData
 from viete.notation.parser import own_letters, parse
+from viete.probes.card import PROBE
+from viete.probes.effects import ProbeEffect
+from viete.probes.probing import Probes
+from viete.probes.table import effect_table, probe_table
 from viete.report.pictures.bars import bars
 from viete.report.pictures.curve import curve
 from viete.report.pictures.dots import Dot, rows_of_dots, scatter

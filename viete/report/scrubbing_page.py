@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-from viete.ask.hypothesis import EdgeClaim
-from viete.ask.scrubbing import Scrubbing, shown_card
-from viete.ask.scrubbing_findings import ScrubFindings
 from viete.cards.writer import blocks
+from viete.causes.findings import ScrubFindings
+from viete.causes.hypothesis import EdgeClaim
+from viete.causes.scrubbing import Scrubbing, shown_card
 from viete.document.tree import Block, CodeBlock, Heading, heading, paragraph
 from viete.evaluate.answer_page import literal
 from viete.notation.printer import show

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from viete.ask.circuit_history import CircuitHistory
+from viete.circuits.history import CircuitHistory
 from viete.errors import VieteError
 from viete.report.pictures.multiples import LinePanel, multiples
 from viete.report.pictures.picture import Picture

@@ -1,0 +1,246 @@
+"""A model of which some edges are at their means over some texts, run on these texts.
+
+Every such model is a card, see `viete.circuits.card`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property, reduce
+from typing import Any
+
+import numpy as np
+
+from viete.ask.asking import own_symbol
+from viete.ask.example_list import Example, example_of, named_in, numbers_of
+from viete.ask.stream import Stream
+from viete.circuits.card import CircuitCard, circuit_card, weights_of
+from viete.circuits.edges import CircuitEdge, Wiring
+from viete.circuits.names import own_name
+from viete.circuits.runs import CircuitRuns, RunsWriting
+from viete.errors import Text, VieteError
+from viete.evaluate.execution import execute
+from viete.evaluate.inputs import host
+from viete.evaluate.interventions import as_like
+from viete.evaluate.queries import query
+from viete.evaluate.run import Run
+from viete.evaluate.schedule import program
+from viete.graph.card import CardData, Input
+from viete.notation.printer import show
+from viete.notation.tree import Expr, Num, Ref, num, refs, transform
+from viete.notation.words import Words
+from viete.rewrite.neurons import by_neurons
+from viete.rewrite.opening import underived
+
+Array = Any
+SAME = 1e-5  # of two numbers, in relation to them: of single precision
+NODES = ("heads", "neurons")  # what writes and reads: heads and MLPs, or heads and neurons
+BATCH = 32  # texts of a length that are run together
+
+
+class Ablations:
+    """A model with some edges at their means over some texts, and a number of its runs, ``of``.
+
+    ``texts`` are ids (n), or such with words and numbers that ``of`` names: these are inputs of
+    the card then. ``source`` names the texts, ``words`` are those of a tokenizer, and ``nodes`` are
+    of `NODES`. Raises VieteError for an ``of`` that is no number of every text, for a card without
+    a residual stream, and for one without neurons where these are asked for.
+    """
+
+    def __init__(
+        self, card: CardData, weights: Mapping[str, Array], of: str,
+        texts: Sequence[Array | Example], source: str = "",
+        words: Callable[[], Words] | None = None, nodes: str = NODES[0],
+    ) -> None:  # fmt: skip
+        if not texts:
+            raise VieteError("a circuit is one of texts; give at least one")
+        if nodes not in NODES:
+            raise VieteError(f"nodes are {' or '.join(NODES)}, not {nodes!r:.40}")
+        known = (lambda: card.words) if words is None else words
+        given = [example_of(x) for x in texts]
+        names = named_in(of, given)
+        values = [numbers_of(x, names, known()) if names else {} for x in given]
+        card = with_numbers(by_neurons(card) if nodes == "neurons" else card, names, values)
+        self.card, self.program, self.weights = card, program(card), weights
+        self.source = source
+        item = card.inputs[0].name
+        pairs = zip(given, values, strict=True)
+        self.batches = list(batches([{item: x.text, **own} for x, own in pairs], item))
+        first = execute(self.program, self.batches[0], weights, [])
+        first.scope = replace(first.scope, words=known)
+        self.of = self.number(first, of)
+        roots = [x for x in refs(self.of) if x.symbol.kind == "value"]
+        self.wiring = Wiring(self.program, dict.fromkeys(roots))
+        self.metric = transform(self.of, own_name)
+        self.whole = circuit_card(self.wiring, None, self.of)
+        self.whole_weights = weights_of(self.program, weights, self.whole.weights)
+
+    def number(self, run: Run, of: str) -> Expr:
+        """What a circuit is of, as a formula of values with numbers for blocks and heads."""
+        asked = query(run, run.parse(of), Text(of, "<of>"))
+        e = Stream(self.program).normal(underived(self.card, asked.formula))
+        e = transform(e, self.counted)
+        loose = [x for x in refs(e) if any(not isinstance(k, Num) for k in x.index)]
+        if asked.type.shape or asked.places or loose:
+            raise VieteError(
+                f"a circuit is of one number of each text, such as logits_{{-1, 5}}, and {of} is "
+                f"several"
+            )
+        return e
+
+    def counted(self, e: Expr) -> Expr | None:
+        """A member of a family with the numbers that its indices come to."""
+        if not isinstance(e, Ref) or e.free or not e.index:
+            return None
+        return Ref(e.symbol, tuple(num(self.program.index_size(k, {})) for k in e.index))
+
+    @property
+    def edges(self) -> tuple[CircuitEdge, ...]:
+        """All edges, in the order of their readers."""
+        return self.wiring.edges
+
+    # -- runs --------------------------------------------------------------------------------------
+
+    def runs(self, card: CardData, weights: Mapping[str, Array]) -> Iterator[Run]:
+        """A run for each batch of texts of a length; what is not asked for is not computed."""
+        for given in self.batches:
+            yield execute(program(card), given, weights, [])
+
+    @cached_property
+    def clean(self) -> list[Run]:
+        """Runs of the model, in which every reader has a stream of its own."""
+        out = list(self.runs(self.whole.card, self.whole_weights))
+        for run in out:
+            run.supply({(x.key, ()) for x in self.values} | run.needed_by(self.metric))
+        return out
+
+    @cached_property
+    def values(self) -> list[Ref]:
+        """The readers' streams, and all writers."""
+        return [*(p.stream for p in self.wiring.ports), *self.wiring.writers]
+
+    @cached_property
+    def means(self) -> dict[Ref, np.ndarray]:
+        """The mean of each stream and each writer over the texts, position by position."""
+        return {x: self.mean(x) for x in self.values}
+
+    def mean(self, ref: Ref) -> np.ndarray:
+        """The mean of a value over the texts at each position that there is in any."""
+        arrays = [self.array(run, ref) for run in self.clean]
+        rows = max(a.shape[1] for a in arrays)
+        total, count = np.zeros((rows, *arrays[0].shape[2:])), np.zeros(rows)
+        for a in arrays:
+            total[: a.shape[1]] += a.sum(0)
+            count[: a.shape[1]] += len(a)
+        return total / count.reshape(-1, *(1,) * (total.ndim - 1))
+
+    def array(self, run: Run, ref: Ref) -> np.ndarray:
+        """A value of a batch in float64: texts, positions, entries."""
+        v = run.for_each(run.lookup(ref.key, ()))
+        return np.asarray(host(run.ordered(v, ()))).astype(np.float64)
+
+    def each(self, card: CardData, weights: Mapping[str, Array]) -> np.ndarray:
+        """The number of every text, by a card that has the values that it is made of."""
+        return np.concatenate([self.numbers(run) for run in self.runs(card, weights)])
+
+    def numbers(self, run: Run) -> np.ndarray:
+        """The number of every text of a run."""
+        found = run.for_each(run.evaluate(query(run, self.metric)))
+        out = np.asarray(host(run.ordered(found, ()))).astype(np.float64)
+        if out.ndim != 1:
+            raise VieteError(f"a circuit is of one number, and {show(self.of)} is several")
+        return out
+
+    # -- circuits ----------------------------------------------------------------------------------
+
+    def circuit(self, edges: Collection[CircuitEdge]) -> tuple[CircuitCard, dict[str, Array]]:
+        """The card of some edges, with its weights: the model's own, and means."""
+        found = circuit_card(self.wiring, frozenset(edges), self.of)
+        arrays: dict[str, Array] = {}
+        for port, parameter in found.means.items():
+            seen = [self.means[w] for w in port.writers if CircuitEdge(w, port.reader) in edges]
+            arrays[parameter.name] = reduce(np.subtract, seen, self.means[port.stream])
+        return self.filled(found, arrays)
+
+    def filled(
+        self, found: CircuitCard, arrays: Mapping[str, np.ndarray]
+    ) -> tuple[CircuitCard, dict[str, Array]]:
+        """A card with as many positions as there are means of, and all its weights."""
+        weights = weights_of(self.program, self.weights, found.weights)
+        like = next(iter(self.weights.values()))
+        weights |= {name: as_like(a, like, f"the means {name}") for name, a in arrays.items()}
+        rows = max(len(mean) for mean in self.means.values())
+        own = {d.name for d in found.card.dims}
+        limits = {x.symbol.key: rows for x in found.limits.values() if x.symbol.key in own}
+        return replace(found, card=found.card.bind(**limits)), weights
+
+    def beside(self, edges: Sequence[CircuitEdge]) -> tuple[CircuitRuns, dict[str, Array]]:
+        """The card of all that a circuit is held against, with its weights."""
+        runs = RunsWriting(self.wiring, edges, self.of).runs()
+        arrays = runs.patterns()
+        arrays |= {p.name: self.means[e.writer] for e, p in runs.writers.items()}
+        for port, parameter in runs.made.means.items():
+            rest = [self.means[w] for w in port.writers
+                    if CircuitEdge(w, port.reader) not in runs.switches]  # fmt: skip
+            arrays[parameter.name] = reduce(np.add, rest)
+        made, weights = self.filled(runs.made, arrays)
+        return replace(runs, made=made), weights
+
+    def measured(self, edges: Collection[CircuitEdge]) -> np.ndarray:
+        """The number that some edges alone give, of every text."""
+        found, weights = self.circuit(edges)
+        return self.each(found.card, weights)
+
+    @cached_property
+    def of_model(self) -> np.ndarray:
+        """The number of the model, of every text."""
+        return np.concatenate([self.numbers(run) for run in self.clean])
+
+    @cached_property
+    def of_none(self) -> np.ndarray:
+        """That of no edge at all: everything at its mean."""
+        return self.measured(())
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """What all edges give and what none gives, in the mean over the texts.
+
+        Raises VieteError where they give the same.
+        """
+        whole, none = float(self.of_model.mean()), float(self.of_none.mean())
+        if not abs(whole - none) > SAME * max(abs(whole), abs(none)):
+            raise VieteError(
+                f"{show(self.of)} is {whole:.6g} in the mean with all edges and with none, so "
+                "there is nothing to explain; take a number that depends on the text, as a loss"
+            )
+        return whole, none
+
+
+def batches(
+    texts: Sequence[Mapping[str, Any]], item: str
+) -> Iterator[dict[str, np.ndarray]]:  # fmt: skip
+    """The inputs of texts of a length together; ``item`` is what has the length."""
+    by_length: dict[int, list[Mapping[str, Any]]] = {}
+    for text in texts:
+        by_length.setdefault(len(text[item]), []).append(text)
+    for group in by_length.values():
+        for k in range(0, len(group), BATCH):
+            some = group[k : k + BATCH]
+            yield {name: np.stack([np.asarray(x[name]) for x in some]) for name in some[0]}
+
+
+def with_numbers(
+    card: CardData, names: Iterable[str], values: Sequence[Mapping[str, float]]
+) -> CardData:  # fmt: skip
+    """The card with inputs for the tokens and numbers that texts have by some names."""
+    inputs = [*card.inputs]
+    for name in names:
+        whole = all(isinstance(x[name], int) for x in values)
+        low, high = (card.inputs[0].low, card.inputs[0].high) if whole else (None, None)
+        symbol = own_symbol(card, name, "input")
+        inputs.append(Input(symbol, (), low, high, meaning="a token of each text" * whole))
+    return replace(card, inputs=tuple(inputs))
+
+
+__all__ = ["Ablations"]

@@ -1,0 +1,273 @@
+"""The card of a circuit: the equations that some edges of a model leave, all else at its means.
+
+Each reader has a stream of its own, ``x_Q^{2,1} = r^{1,2} + mu_Q^{2,1}``: what its edges bring, and
+one vector for each position, the mean of all that they do not. With every edge, and what no text
+changes in the place of means, it is the model itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Any
+
+from viete.analysis.shapes import shapes_of
+from viete.circuits.edges import CircuitEdge, Made, Port, Wiring
+from viete.circuits.names import literal, own_name
+from viete.errors import Text
+from viete.evaluate.schedule import Program, member_name
+from viete.graph.card import CardData, Dimension, Equation, Parameter
+from viete.notation.printer import show, show_equation
+from viete.notation.tree import (
+    Apply,
+    Expr,
+    Num,
+    Pick,
+    Ref,
+    Slice,
+    Slot,
+    Symbol,
+    num,
+    refs,
+    transform,
+)  # fmt: skip
+from viete.rewrite.inlining import without_unused
+from viete.rewrite.put import unlike_family
+
+OUTPUT = "Output"  # what comes after the blocks, where the card has no title for it
+MEAN = "mean"  # the label of a length: how many positions have a mean
+MOST = 50  # terms of a sum in a row
+Array = Any
+
+
+@dataclass(frozen=True)
+class CircuitCard:
+    """A circuit's equations; ``weights`` are the members of the model's that it has.
+
+    ``means`` are the parameters that are means, by the streams that they are added to.
+    """
+
+    card: CardData
+    weights: Mapping[str, Ref]
+    means: Mapping[Port, Parameter]
+    limits: Mapping[str, Ref]
+
+
+def circuit_card(
+    wiring: Wiring, edges: Collection[CircuitEdge] | None = None, of: Expr | None = None
+) -> CircuitCard:
+    """The card of some edges, or with None of all: then nothing is a mean.
+
+    It has what the number ``of`` reads besides values.
+    """
+    return Writing(wiring, edges, of).circuit()
+
+
+def live_edges(wiring: Wiring, edges: Collection[CircuitEdge]) -> tuple[CircuitEdge, ...]:
+    """Those of some edges that a text reaches, and that lead to what the wiring is of."""
+    left = frozenset(edges)
+    while True:
+        needed = {m.left: m for m in Writing(wiring, left, None).needed()}
+        live: dict[Ref, bool] = {}
+        for m in needed.values():  # in the order of computing
+            parts = {*m.left.index, *refs(m.right)}
+            streams = {p.stream: any(live.get(w, False) for w in p.writers
+                       if CircuitEdge(w, p.reader) in left) for p in m.ports}  # fmt: skip
+            live[m.left] = any(
+                x.symbol.kind == "input" or streams.get(x, False) or live.get(literal(x), False)
+                for x in parts if isinstance(x, Ref)
+            )  # fmt: skip
+        found = frozenset(e for e in left if e.reader in needed and live.get(e.writer, False))
+        if found == left:
+            return tuple(e for e in wiring.edges if e in found)
+        left = found
+
+
+class Writing:
+    """The card of one circuit, as it is written."""
+
+    def __init__(
+        self, wiring: Wiring, edges: Collection[CircuitEdge] | None, of: Expr | None = None
+    ) -> None:
+        self.wiring, self.card, self.edges, self.of = wiring, wiring.card, edges, of
+        self.limits = {n: self.limit(n) for n in self.card.lengths}
+        self.base = self.unused("mu", "M")
+        self.means: dict[Port, Parameter] = {}
+        self.added: dict[str, Parameter] = {}  # that the model does not have
+        self.title = f"{self.card.title}, a circuit" * (edges is not None) or self.card.title
+        self.indices = self.card.indices
+
+    def unused(self, *names: str) -> str:
+        """The first of some names that no symbol of the card begins with."""
+        taken = {*self.card.names, *(s.base for s in self.card.symbols.values())}
+        return next(name for name in names if name not in taken)
+
+    def circuit(self) -> CircuitCard:
+        """The card, with what is used in it alone."""
+        weights: dict[str, Ref] = {}
+        if self.of is not None:
+            transform(self.of, self.own(weights))
+        equations = [replace(e, right=transform(e.right, self.own(weights)))
+                     for e in self.equations()]  # fmt: skip
+        equations = [replace(e, text=Text(show_equation(e.left, e.right)))
+                     for e in self.finished(equations)]  # fmt: skip
+        declared = {p.name: p for p in self.card.parameters}
+        parameters = [
+            replace(declared[ref.key], symbol=literal(ref).symbol, value="", init="", checkpoint="")
+            for ref in weights.values()
+        ]
+        dims = self.dims() if self.added else self.card.dims
+        read = frozenset[str]().union(*(e.reads for e in equations))
+        read |= frozenset() if self.of is None else self.of.keys
+        card = CardData(
+            title=self.title,
+            vocabulary=self.card.vocabulary,
+            dims=dims,
+            indices=self.indices,
+            inputs=tuple(i for i in self.card.inputs if i.name in read or i is self.card.inputs[0]),
+            parameters=(*parameters, *self.added.values()),
+            functions=self.card.functions,
+            equations=tuple(equations),
+        )
+        card = unlike_family(without_unused(card, self.optional(card)))
+        shapes_of(card)
+        return CircuitCard(card, weights, self.means, self.limits)
+
+    # -- equations ---------------------------------------------------------------------------------
+
+    def equations(self) -> Iterator[Equation]:
+        """The equations of what is needed, each after those of the streams that it reads."""
+        for made in self.needed():
+            for port in made.ports:
+                yield self.equation(made, port.stream, self.sum(port))
+            yield self.equation(made, made.left, made.right)
+
+    def finished(self, equations: Sequence[Equation]) -> Sequence[Equation]:
+        """What becomes of them under names of their own."""
+        return equations
+
+    def needed(self) -> list[Made]:
+        """What the roots are made of, through the circuit's edges alone."""
+        made, found = self.wiring.made, dict[Ref, Made]()
+        waiting = [*self.wiring.roots]
+        while waiting:
+            ref = waiting.pop()
+            if ref in found or ref not in made:
+                continue
+            found[ref] = m = made[ref]
+            for port in m.ports:
+                waiting += self.writers(port)
+                if self.edges is None:
+                    waiting += (literal(x) for c in port.constants for x in refs(c))
+            waiting += (literal(x) for x in refs(m.right))
+        return [m for ref, m in made.items() if ref in found]
+
+    def writers(self, port: Port) -> list[Ref]:
+        """The writers that a reader sees."""
+        if self.edges is None:
+            return [*port.writers]
+        return [w for w in port.writers if CircuitEdge(w, port.reader) in self.edges]
+
+    def sum(self, port: Port) -> Expr:
+        """What a reader's own stream is."""
+        rest = port.constants if self.edges is None else (self.mean(port),)
+        return total((*self.writers(port), *rest))
+
+    def equation(self, made: Made, left: Ref, right: Expr) -> Equation:
+        """An equation, in the part of its block."""
+        steps = self.wiring.program.steps
+        home = steps[made.place[0]]
+        blocks = ", ".join(str(k) for k in home.makes[1])
+        part = home.equation.part or OUTPUT * any(s.loops for s in steps[: made.place[0]])
+        part = f"Block {blocks}" if home.loops else part
+        same = left is made.left and left.symbol.base == home.equation.left.symbol.base
+        meaning = home.equation.meaning if same else ""
+        return Equation(left, right, part=part, meaning=meaning)
+
+    def own(self, weights: dict[str, Ref]) -> Callable[[Expr], Expr | None]:
+        """Members of families by names of their own; those of parameters are noted."""
+
+        def rule(e: Expr) -> Expr | None:
+            new = own_name(e)
+            if isinstance(e, Ref) and e.symbol.kind == "parameter" and e.key not in self.added:
+                weights.setdefault(literal(e).key, e)
+            return new
+
+        return rule
+
+    # -- means -------------------------------------------------------------------------------------
+
+    def mean(self, port: Port) -> Expr:
+        """The means of what a reader does not see, a parameter."""
+        symbol = replace(port.stream.symbol, kind="parameter", base=self.base)
+        self.means[port] = self.add(symbol, port.shape, "means of all that is not read")
+        return self.rows(self.means[port], port)
+
+    def add(self, symbol: Symbol, shape: Iterable[Expr], meaning: str) -> Parameter:
+        """A parameter that the model does not have; for each position as far as there are means."""
+        limited = tuple(self.limits.get(show(x), x) for x in shape)
+        self.added[symbol.key] = found = Parameter(symbol, limited, meaning=meaning)
+        return found
+
+    def rows(self, mean: Parameter, port: Port) -> Expr:
+        """The means of the positions that there are."""
+        length, *_ = port.shape
+        if isinstance(length, Ref) and length.key in self.limits:
+            return Pick(mean.symbol.member, (Slice(num(0), length),))
+        return mean.symbol.member
+
+    def limit(self, length: str) -> Ref:
+        """How many positions have means, of texts of a length."""
+        symbol = self.card.symbols[length]
+        return Ref(replace(symbol, kind="dim", sub=(*symbol.sub, Slot(MEAN))))
+
+    def dims(self) -> tuple[Dimension, ...]:
+        """The dimensions, with the numbers of positions that have means."""
+
+        def each() -> Iterator[Dimension]:
+            for d in self.card.dims:
+                if d.name in self.limits:
+                    limit = self.limits[d.name]
+                    yield Dimension(limit.symbol, d.at_most, meaning="positions that have means")
+                    yield replace(d, at_most=limit)
+                else:
+                    yield replace(d, config="")
+
+        return tuple(each())
+
+    def optional(self, card: CardData) -> set[str]:
+        """What is left out where nothing uses it."""
+        names = {f.name for f in card.functions} | {d.name for d in card.dims}
+        return names | {i.name for i in card.indices}
+
+
+def total(terms: Iterable[Expr]) -> Expr:
+    """A sum; one of very many terms is a sum of sums, since what is read is not too deep."""
+    several = [*terms]
+    groups = [several[k : k + MOST] for k in range(0, len(several), MOST)]
+    sums = [reduce(lambda a, b: Apply("add", (a, b)), group) for group in groups]
+    return sums[0] if len(sums) == 1 else total(sums)
+
+
+def weights_of(
+    program: Program, weights: Mapping[str, Array], members: Mapping[str, Ref]
+) -> dict[str, Array]:
+    """The arrays of members of a model's weights, by names of their own."""
+    out: dict[str, Array] = {}
+    for name, ref in members.items():
+        slots = dict(zip(ref.symbol.slots, ref.index, strict=True))
+        blocks = dict(
+            zip(program.model.blocks_of(ref.symbol), program.places(ref, {}), strict=True)
+        )
+        array = weights[member_name(ref.symbol, blocks)]
+        index: list[Any] = []
+        for s in program.model.heads_of(ref.symbol):
+            x = slots[s]
+            first = program.range_of(s).start
+            index.append(int(x.value) - first if isinstance(x, Num) else slice(None))
+        out[name] = array[tuple(index)]
+    return out
+
+
+__all__ = ["CircuitCard", "circuit_card", "weights_of"]

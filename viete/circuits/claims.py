@@ -1,0 +1,122 @@
+"""A circuit as cards with claims: what is left, and what that is held against.
+
+Each claim is a mean over the texts with a tolerance, so that it holds of other texts of the kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import ceil, floor, log10
+from typing import Any
+
+from viete.circuits.edges import CircuitEdge
+from viete.circuits.findings import CircuitFindings
+from viete.circuits.numbers import CircuitNumbers
+from viete.circuits.runs import CIRCUIT, MODEL, NONE, REST, CircuitRuns
+from viete.circuits.search import Circuits
+from viete.graph.card import CardData
+from viete.graph.claim import Claim
+from viete.notation.printer import show
+from viete.notation.symbols import TEXTS
+from viete.notation.tree import Apply, Bind, Expr, near, signed
+
+Array = Any
+ERRORS = 6  # standard errors that a claim allows for
+LEAST = 0.05  # that it allows for at least, of what there is to explain
+
+
+@dataclass(frozen=True)
+class FoundCard:
+    """A card with its weights."""
+
+    card: CardData
+    weights: dict[str, Array]
+
+
+def circuit_of(circuits: Circuits, found: CircuitFindings) -> FoundCard:
+    """The circuit's card, which claims what it gives, and its weights."""
+    made, weights = circuits.circuit(found.edges)
+    number = f"${show(found.of, 'latex')}$"
+    about = (*found.sentences(number), f"The edges are {', '.join(map(arrow, found.edges))}.")
+    claim = close(
+        mean(circuits.metric), found.numbers, lambda n: float(n.circuit.mean()),
+        found.numbers.span, "what the circuit gives", circuits.source,
+    )  # fmt: skip
+    return FoundCard(replace(made.card, about=about, claims=(claim,)), weights)
+
+
+def evidence_of(circuits: Circuits, found: CircuitFindings) -> FoundCard:
+    """The card of what the circuit is held against, with claims of all that was measured."""
+    runs, weights = circuits.beside(found.edges)
+    edges = "; ".join(f"{k}: {arrow(e)}" for k, e in enumerate(found.edges, 1))
+    about = (
+        f"What a circuit is held against, side by side. Run {MODEL} is the model. Run {NONE} has "
+        f"no edge, run {CIRCUIT} the edges of the circuit, run {REST} all others. Each run behind "
+        f"these has the edges of the circuit but for one.",
+        f"The edges of the circuit are {edges}.",
+    )
+    claims = tuple(run_claims(runs, found.numbers, circuits.source))
+    return FoundCard(replace(runs.made.card, about=about, claims=claims), weights)
+
+
+def run_claims(runs: CircuitRuns, numbers: CircuitNumbers, source: str) -> Iterator[Claim]:
+    """What the model and the circuit give, how faithful and complete it is, what each edge does.
+
+    What no edge gives is no claim: the means know the texts that they are of.
+    """
+
+    def run(k: int) -> Expr:
+        return mean(runs.value(k))
+
+    def share(a: int, b: int) -> Expr:
+        return Apply("div", (Apply("sub", (run(a), run(b))), Apply("sub", (run(MODEL), run(NONE)))))
+
+    def claim(e: Expr, of: Callable[[CircuitNumbers], float], unit: float, why: str) -> Claim:
+        return close(e, numbers, of, unit, why, source)
+
+    span = numbers.span
+    yield claim(run(MODEL), lambda n: float(n.model.mean()), span, "what the model gives")
+    yield claim(run(CIRCUIT), lambda n: float(n.circuit.mean()), span, "what the circuit gives")
+    yield claim(share(CIRCUIT, NONE), lambda n: n.faithfulness, 1, "faithfulness")
+    yield claim(share(MODEL, REST), lambda n: n.completeness, 1, "completeness")
+    for k, edge in enumerate(runs.switches, REST + 1):
+        least = "minimality, the least: " * (edge == numbers.least)
+        yield claim(
+            share(CIRCUIT, k), lambda n, e=edge: n.lost(e) / n.span, 1,  # type: ignore[misc]
+            f"{least}what the circuit loses without {edge}",
+        )  # fmt: skip
+
+
+def close(
+    e: Expr, numbers: CircuitNumbers, of: Callable[[CircuitNumbers], float], unit: float,
+    meaning: str, source: str,
+) -> Claim:  # fmt: skip
+    """That a formula comes to what was found, within what it may differ by on like texts.
+
+    These are `ERRORS` standard errors, and at least `LEAST` of a unit.
+    """
+    within = max(ERRORS * numbers.error(of), LEAST * abs(unit))
+    digits = -floor(log10(within))
+    within = ceil(within * 10.0**digits) / 10.0**digits
+    found = near(e, decimal(of(numbers), max(digits + 2, 4)), decimal(within, digits))
+    return Claim(found, meaning, texts=source)
+
+
+def arrow(edge: CircuitEdge) -> str:
+    """An edge in prose."""
+    return f"${show(edge.writer, 'latex')} \\to {show(edge.reader, 'latex')}$"
+
+
+def mean(e: Expr) -> Expr:
+    """The mean of a number over the texts."""
+    return Bind("mean", TEXTS, None, None, e)
+
+
+def decimal(value: float, digits: int) -> Expr:
+    """A number with so many digits behind the point."""
+    return signed(Fraction(f"{value:.{max(digits, 0)}f}"))
+
+
+__all__ = ["FoundCard", "circuit_of", "evidence_of"]

@@ -1,0 +1,77 @@
+"""Edges confirmed by exact runs: which of some edges a circuit of fewer needs.
+
+As ACDC does (Conmy et al. 2023), from the last reader to the first each edge is left out that
+changes the number by less than a threshold; here for many thresholds side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from viete.circuits.ablation import Ablations
+from viete.circuits.card import live_edges
+from viete.circuits.edges import CircuitEdge
+from viete.evaluate.inputs import host
+from viete.evaluate.interventions import as_like
+from viete.notation.tree import num
+
+Edges = tuple[CircuitEdge, ...]
+THRESHOLDS = np.geomspace(3e-4, 0.5, 16)  # of what there is to explain
+
+
+class Trials:
+    """Circuits of some edges, which are in the order of their readers, run side by side."""
+
+    def __init__(self, model: Ablations, some: Sequence[CircuitEdge]) -> None:
+        self.model, self.some = model, some
+        self.runs, self.weights = model.beside(some)
+        card, (letter,) = self.runs.made.card, self.runs.number.slots
+        indices = (replace(i, upper=num(len(THRESHOLDS))) if i.name == letter else i
+                   for i in card.indices)  # fmt: skip
+        self.card = replace(card, indices=tuple(indices))
+
+    def numbers(self, on: np.ndarray) -> np.ndarray:
+        """What each circuit gives in the mean over the texts; 1 says what is on: (edges, runs)."""
+        like = next(iter(self.model.weights.values()))
+        for row, switch in zip(on, self.runs.switches.values(), strict=True):
+            self.weights[switch.name] = as_like(row, like, switch.name)
+        off = as_like(np.zeros(on.shape[1]), like, self.runs.others.name)
+        self.weights[self.runs.others.name] = off
+        found = []
+        for run in self.model.runs(self.card, self.weights):
+            run.supply({(self.runs.number.key, ())})
+            v = run.for_each(run.lookup(self.runs.number.key, ()))
+            found.append(np.asarray(host(run.ordered(v, ()))).astype(np.float64))
+        return np.concatenate(found).mean(0)
+
+    def pruned(self) -> Iterator[Edges]:
+        """What is left for each threshold, without what then leads nowhere."""
+        whole, none = self.model.ends
+        thresholds = THRESHOLDS * abs(whole - none)
+        on = np.ones((len(self.some), len(thresholds)))
+        now = self.numbers(on)
+        for k in reversed(range(len(self.some))):
+            less = on.copy()
+            less[k] = 0
+            found = self.numbers(less)
+            out = np.abs(found - now) < thresholds
+            on[k, out], now = 0, np.where(out, found, now)
+        for column in on.T:
+            left = [e for e, there in zip(self.some, column, strict=True) if there]
+            yield live_edges(self.model.wiring, left)
+
+
+def confirmed(model: Ablations, some: Edges, first: Edges, count: int) -> Edges:
+    """Of circuits of at most so many of some edges that which is nearest to the model.
+
+    They are ``first`` and what is left for the thresholds.
+    """
+    wanted = float(model.of_model.mean())
+    found = dict.fromkeys((first, *(x for x in Trials(model, some).pruned() if len(x) <= count)))
+    return min(found, key=lambda x: abs(float(model.measured(x).mean()) - wanted))
+
+
+__all__ = ["confirmed"]

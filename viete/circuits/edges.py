@@ -1,0 +1,194 @@
+"""The nodes and edges of a card: who writes to its residual stream, and who reads it there.
+
+A part of a sum that goes through the stream is a *writer*: an embedding, a head, an MLP. A value
+that reads such a sum otherwise than to add to it is a *reader*: queries, keys and values, an MLP,
+the logits; norms of the stream belong to whoever reads them. All of this follows from the
+equations, so that parallel blocks, shared keys and norms behind a sub-layer need no rule of theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from itertools import chain
+
+from viete.analysis.roles import Recognition
+from viete.circuits.names import NodeNames, literal
+from viete.circuits.sums import StreamSums, StreamTerm
+from viete.evaluate.schedule import Program
+from viete.notation.printer import show
+from viete.notation.tree import Apply, Bind, Expr, Ref, num, refs, transform
+
+FOLDS = {"sum": "add", "mean": "add", "max": "max"}
+
+
+@dataclass(frozen=True)
+class CircuitEdge:
+    """From what is written to the stream to what is read of it: ``a^{1,2} → K^{2,1}``."""
+
+    writer: Ref
+    reader: Ref
+
+    def __str__(self) -> str:
+        return f"{show(self.writer, 'unicode')} → {show(self.reader, 'unicode')}"
+
+
+@dataclass(frozen=True)
+class Port:
+    """A stream of a reader's own: what it is called, who writes to it, and what is always in it.
+
+    ``constants`` do not depend on the text, such as biases and vectors of positions.
+    """
+
+    reader: Ref
+    stream: Ref
+    writers: tuple[Ref, ...]
+    constants: tuple[Expr, ...]
+    shape: tuple[Expr, ...]
+
+
+@dataclass(frozen=True)
+class Made:
+    """What makes a value: a formula that reads ports, and when it is computed."""
+
+    left: Ref
+    right: Expr
+    place: tuple[int, bool]
+    ports: tuple[Port, ...] = ()
+
+
+class Wiring:
+    """The nodes and edges that some values of a program's card are made of.
+
+    Blocks and heads have numbers. ``made`` has an equation for every value, in the order of
+    computing, in which each reader has a stream of its own. Raises VieteError for a card without a
+    residual stream.
+    """
+
+    def __init__(self, program: Program, roots: Iterable[Ref]) -> None:
+        self.program, self.card = program, program.model
+        self.sums = StreamSums(program)
+        self.names = NodeNames(self.sums)
+        self.recognition = Recognition(self.card)
+        self.places = {s.makes: k for k, s in enumerate(program.steps)}
+        self.roots = tuple(literal(x) for x in roots)
+        self.made: dict[Ref, Made] = {}
+        waiting = [*roots]
+        while waiting:
+            ref = waiting.pop()
+            if literal(ref) not in self.made:
+                waiting += self.make(ref)
+        order = sorted(self.made.values(), key=lambda m: (m.place, m.left.key))
+        self.made = {m.left: m for m in order}
+
+    @cached_property
+    def ports(self) -> tuple[Port, ...]:
+        """The readers' streams, in the order of computing."""
+        return tuple(chain.from_iterable(m.ports for m in self.made.values()))
+
+    @cached_property
+    def writers(self) -> tuple[Ref, ...]:
+        """All that is written to the readers' streams."""
+        return tuple(dict.fromkeys(w for p in self.ports for w in p.writers))
+
+    @cached_property
+    def edges(self) -> tuple[CircuitEdge, ...]:
+        """All edges, in the order of their readers."""
+        return tuple(dict.fromkeys(CircuitEdge(w, p.reader) for p in self.ports for w in p.writers))
+
+    # -- values ------------------------------------------------------------------------------------
+
+    def make(self, ref: Ref) -> Iterator[Ref]:
+        """Takes a value in; yields those that it is made of."""
+        name = literal(ref)
+        term = self.names.written.get(name, StreamTerm(ref, ref))
+        home = ref
+        if term.formula is not ref:  # it has no equation, but is a part of one
+            home, formula = term.owner, self.inlined(term.formula)
+        else:
+            formula = ref if self.sums.is_junction(ref) else self.inlined(self.sums.right(ref))
+        ports: dict[Expr, Port] = {}
+
+        def rule(e: Expr) -> Expr:
+            if self.sums.is_junction(e):
+                if e not in ports:
+                    ports[e] = self.port(name, e, home)
+                return ports[e].stream
+            parts = [rule(x) for x in e.children]
+            return e if parts == [*e.children] else e.over(parts, e.bound or None)
+
+        right = rule(formula)
+        line = self.places[home.key, self.program.places(home, {})]
+        whole = home is ref or self.sums.right(home) is term.formula
+        place = line, whole  # a part of a sum is computed before the sum
+        self.made[name] = Made(name, right, place, tuple(ports.values()))
+        for port in ports.values():
+            yield from (self.reference(w) for w in port.writers)
+            for x in chain.from_iterable(refs(c) for c in port.constants):
+                yield from [x] * (x.symbol.kind == "value")
+        own = {p.stream for p in ports.values()}
+        yield from (x for x in refs(right) if x.symbol.kind == "value" and x not in own)
+
+    def reference(self, name: Ref) -> Ref:
+        """What a writer is called in the card, or its own name if it has none there."""
+        found = self.names.written[name].formula
+        return found if isinstance(found, Ref) else name
+
+    def spread(self, e: Expr) -> Expr:
+        """A formula with what it folds over heads written out: $(q^{1} + q^{2}) / 2$."""
+        parts = [self.spread(x) for x in e.children]
+        e = e if parts == [*e.children] else e.over(parts, e.bound or None)
+        numbers = self.sums.counted(e) if isinstance(e, Bind) else None
+        if not isinstance(e, Bind) or numbers is None:
+            return e
+        each = [self.sums.values.normal(self.card.substitute(e.body, letters={e.index: num(k)}))
+                for k in numbers]  # fmt: skip
+        if e.op == "concat":
+            return Apply("concat", tuple(each)) if len(each) > 1 else each[0]
+        op = FOLDS[e.op]
+        total = reduce(lambda a, b: Apply(op, (a, b)), each)
+        return Apply("div", (total, num(len(each)))) if e.op == "mean" else total
+
+    def inlined(self, e: Expr) -> Expr:
+        """A formula with the norms of the stream, and whatever else is made of its rows alone."""
+
+        def rule(x: Expr) -> Expr | None:
+            if not (isinstance(x, Ref) and x.symbol.kind == "value") or self.sums.is_junction(x):
+                return None
+            inner = self.inlined(self.sums.right(x))
+            return inner if self.reads_stream(inner) and not self.projects(x) else None
+
+        return transform(self.spread(e), rule)
+
+    def reads_stream(self, e: Expr) -> bool:
+        """Whether a junction stands in a formula."""
+        return any(map(self.sums.is_junction, refs(e)))
+
+    def projects(self, ref: Ref) -> bool:
+        """Whether the equation of a value multiplies what is computed with a matrix of weights."""
+        member = ref.key, self.program.places(ref, {})
+        line = next(k for k, e in enumerate(self.card.equations)
+                    if e.name == ref.key and self.makes(k, member))  # fmt: skip
+        return self.recognition.projects(line)
+
+    def makes(self, line: int, member: tuple[str, tuple[int, ...]]) -> bool:
+        """Whether an equation of the card is that of a member."""
+        equation = self.program.steps[self.places[member]].equation
+        return self.card.equations[line].left == equation.left
+
+    def port(self, reader: Ref, e: Expr, home: Ref) -> Port:
+        """The stream that a reader has of its own in the place of a junction.
+
+        It stands in the equation of ``home``.
+        """
+        terms = list(self.sums.terms(e, home))
+        moving = [t for t in terms if not self.sums.is_fixed(t.formula)]
+        writers = tuple(dict.fromkeys(self.names.named(t, moving) for t in moving))
+        constants = tuple(t.formula for t in terms if self.sums.is_fixed(t.formula))
+        first = next(x for x in refs(e) if self.sums.is_junction(x))
+        shape = tuple(map(self.card.size_expr, self.program.shapes.types[first.key].shape))
+        return Port(reader, self.names.stream(reader, literal(first)), writers, constants, shape)
+
+
+__all__ = ["CircuitEdge", "Made", "Port", "Wiring"]

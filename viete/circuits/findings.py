@@ -1,0 +1,105 @@
+"""What was found out about a circuit: how faithful, how complete, how small, edge by edge."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from viete.circuits.edges import CircuitEdge
+from viete.circuits.numbers import CircuitNumbers
+from viete.circuits.search import Circuits
+from viete.document.displayed import Displayed
+from viete.document.rendering import render
+from viete.document.tree import Block, paragraph, table
+from viete.evaluate.answer_page import literal
+from viete.notation.printer import show
+from viete.notation.tree import Expr
+
+FIRST_ORDER = "first order"
+
+
+@dataclass(frozen=True)
+class CircuitFindings(Displayed):
+    """What was measured of some edges of ``count``, on some texts.
+
+    ``estimates`` are the edges' scores, by what ``score`` says, and ``exact`` is what the model
+    loses without each.
+    """
+
+    of: Expr
+    texts: str
+    count: int
+    edges: tuple[CircuitEdge, ...]
+    numbers: CircuitNumbers
+    estimates: Mapping[CircuitEdge, float]
+    exact: Mapping[CircuitEdge, float]
+    score: str
+
+    @property
+    def faithfulness(self) -> float:
+        """As `CircuitNumbers.faithfulness`."""
+        return self.numbers.faithfulness
+
+    @property
+    def completeness(self) -> float:
+        """As `CircuitNumbers.completeness`."""
+        return self.numbers.completeness
+
+    @property
+    def minimality(self) -> float:
+        """As `CircuitNumbers.minimality`."""
+        return self.numbers.minimality
+
+    def sentences(self, number: str) -> list[str]:
+        """What was measured, in words, with a name for the number."""
+        each = self.numbers
+        return [
+            f"{len(self.edges)} of {self.count} edges. All else is at its mean over "
+            f"{self.texts}, position by position.",
+            f"With all edges {number} is {each.model.mean():.4f}, with none "
+            f"{each.none.mean():.4f}, with these {each.circuit.mean():.4f}, with all others "
+            f"{each.rest.mean():.4f}.",
+            f"Faithfulness {self.faithfulness:.3f}, completeness {self.completeness:.3f}, "
+            f"minimality {self.minimality:.3f}.",
+        ]
+
+    def page(self, style: str = "unicode") -> Sequence[Block]:
+        """What was measured, and a row for each edge, the largest first."""
+        score = FIRST_ORDER if self.score == "gradient" else self.score
+        header = ["edge", score, "exact", "in the circuit"]
+        ordered = sorted(self.edges, key=lambda e: -abs(self.exact[e]))
+        rows = [[str(e), f"{self.estimates[e]:+.4f}", f"{self.exact[e]:+.4f}",
+                 f"{self.numbers.lost(e):+.4f}"] for e in ordered]  # fmt: skip
+        number = literal(show(self.of, "unicode"))
+        return [*map(paragraph, self.sentences(number)), table(header, rows)]
+
+    def __str__(self) -> str:
+        return render(self.page(), "text")
+
+
+def findings(circuits: Circuits, edges: Collection[CircuitEdge]) -> CircuitFindings:
+    """What there is to say about some edges.
+
+    Raises VieteError where all edges give what none gives, so that there is nothing to explain.
+    """
+    _ = circuits.ends
+    some = tuple(e for e in circuits.edges if e in set(edges))
+    return CircuitFindings(
+        of=circuits.of,
+        texts=circuits.source or f"{len(circuits.of_model)} texts",
+        count=len(circuits.edges),
+        edges=some,
+        numbers=CircuitNumbers(
+            circuits.of_model,
+            circuits.of_none,
+            circuits.measured(some),
+            circuits.measured({*circuits.edges} - {*some}),
+            {e: circuits.measured({*some} - {e}) for e in some},
+        ),
+        estimates=circuits.scores,
+        exact=circuits.exact(some),
+        score=circuits.score,
+    )
+
+
+__all__ = ["CircuitFindings", "findings"]

@@ -1,0 +1,92 @@
+"""A circuit over training: the edges that were found at the end, held to every earlier step.
+
+Each step's circuit is the model of that step with these edges alone, all else at that step's own
+means. So the numbers say when the edges begin to do what the model does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from math import isnan, nan
+
+from viete.circuits.edges import CircuitEdge
+from viete.circuits.search import Circuits
+from viete.document.displayed import Displayed
+from viete.document.rendering import render
+from viete.document.tree import Block, paragraph, table
+from viete.evaluate.answer_page import literal
+from viete.notation.printer import show
+from viete.notation.tree import Expr
+
+LEAST = 0.05  # of the largest distance between all edges and none: below it no share is a number
+
+
+@dataclass(frozen=True)
+class CircuitStep:
+    """What all edges, none and those of the circuit give at a step, in the mean over the texts."""
+
+    step: int
+    of_model: float
+    of_none: float
+    value: float
+
+
+@dataclass(frozen=True)
+class CircuitHistory(Displayed):
+    """A circuit at several steps, in their order."""
+
+    of: Expr
+    texts: str
+    edges: tuple[CircuitEdge, ...]
+    steps: tuple[CircuitStep, ...]
+
+    @property
+    def faithfulness(self) -> list[float]:
+        """At each step the part of the number that the circuit gives: 0 for no edge, 1 for all.
+
+        NaN where all edges give nearly what none gives, so that there is nothing to explain yet.
+        """
+        spans = [s.of_model - s.of_none for s in self.steps]
+        most = max(map(abs, spans), default=0.0)
+        return [(s.value - s.of_none) / span if abs(span) > LEAST * most else nan
+                for s, span in zip(self.steps, spans, strict=True)]  # fmt: skip
+
+    def first(self, least: float) -> int | None:
+        """The first step at which the circuit is so faithful; None where there is none."""
+        pairs = zip(self.steps, self.faithfulness, strict=True)
+        return next((s.step for s, f in pairs if f >= least), None)
+
+    def sentences(self, number: str) -> list[str]:
+        """What was measured, in words, with a name for the number."""
+        last = self.steps[-1].step
+        found = self.first(0.9)
+        return [
+            f"{len(self.edges)} edges, found at step {last:,} and held to each earlier one, of "
+            f"{number} over {self.texts}.",
+            "The circuit is never as faithful as 0.9." if found is None
+            else f"Its faithfulness is first 0.9 or more at step {found:,}.",
+        ]  # fmt: skip
+
+    def page(self, style: str = "unicode") -> Sequence[Block]:
+        """A row for each step."""
+        header = ["step", "all edges", "the circuit", "no edge", "faithfulness"]
+        rows = [
+            [f"{s.step:,}", *(f"{x:.4f}" for x in (s.of_model, s.value, s.of_none)),
+             "nothing to explain" if isnan(f) else f"{f:.3f}"]
+            for s, f in zip(self.steps, self.faithfulness, strict=True)
+        ]  # fmt: skip
+        number = literal(show(self.of, "unicode"))
+        return [*map(paragraph, self.sentences(number)), table(header, rows)]
+
+    def __str__(self) -> str:
+        return render(self.page(), "text")
+
+
+def circuit_step(step: int, circuits: Circuits, edges: Collection[CircuitEdge]) -> CircuitStep:
+    """Some edges, held to the model of one step."""
+    numbers = circuits.of_model, circuits.of_none, circuits.measured(edges)
+    return CircuitStep(step, *(float(x.mean()) for x in numbers))
+
+
+__all__ = ["CircuitHistory", "CircuitStep", "circuit_step"]

@@ -1,0 +1,140 @@
+"""Several runs of a model side by side: what a circuit is held against, as one card.
+
+Each value that an edge leads to has a letter more, which counts the runs: the model, no edge, the
+circuit, all other edges, and the circuit without each of its edges. In the equation of a reader's
+own stream an edge is on or off in each run, and where it is off its writer is at its mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from viete.circuits.card import OUTPUT, CircuitCard, Writing, total
+from viete.circuits.edges import CircuitEdge, Port, Wiring
+from viete.graph.card import Equation, Index, Parameter
+from viete.notation.tree import Apply, Expr, Idx, Ref, Slot, Symbol, num, transform
+
+MODEL, NONE, CIRCUIT, REST = range(1, 5)  # the first runs; then those without one edge
+
+
+@dataclass(frozen=True)
+class CircuitRuns:
+    """The card of the runs; ``number`` is what the circuit is of, in each of them.
+
+    ``switches`` say in which runs an edge is on, and ``others`` in which those outside of the
+    circuit are, (runs); ``writers`` are the means of what writes to an edge.
+    """
+
+    made: CircuitCard
+    number: Symbol
+    switches: dict[CircuitEdge, Parameter]
+    others: Parameter
+    writers: dict[CircuitEdge, Parameter]
+
+    def value(self, run: int) -> Expr:
+        """The number of one run."""
+        return Ref(self.number, (num(run),))
+
+    def patterns(self) -> dict[str, np.ndarray]:
+        """The switches: 1 where an edge is on."""
+        count = REST + len(self.switches)
+        out = {self.others.name: np.isin(np.arange(1, count + 1), [MODEL, REST]).astype(float)}
+        for k, switch in enumerate(self.switches.values()):
+            on = np.ones(count)
+            on[[NONE - 1, REST - 1, REST + k]] = 0
+            out[switch.name] = on
+        return out
+
+
+class RunsWriting(Writing):
+    """The card of all edges, with a switch for each of the circuit's and one for all others."""
+
+    def __init__(self, wiring: Wiring, edges: Sequence[CircuitEdge], of: Expr) -> None:
+        super().__init__(wiring, None, of)
+        self.title = f"{self.card.title}, a circuit and what it is held against"
+        letter = self.unused("s", "u", "p", "z")
+        self.own_letter = Slot(letter, True)
+        count = num(REST + len(edges))
+        self.indices = (*self.card.indices, Index(letter, num(1), count, "run"))
+        self.number = Symbol("value", self.unused("F", "Phi"), (), (self.own_letter,))
+        names = (
+            self.unused("kappa", "lambda"),
+            self.unused("omega", "psi"),
+            self.unused("nu", "eta"),
+        )
+        on, other, self.mean_name = names
+        self.switches = {
+            e: self.add(Symbol("parameter", on, (Slot(str(k)),), (self.own_letter,)), (),
+                        "1 in the runs that have an edge of the circuit, by its number")
+            for k, e in enumerate(edges, 1)
+        }  # fmt: skip
+        self.others = self.add(Symbol("parameter", other, (), (self.own_letter,)), (),
+                               "1 in the runs that have the other edges")  # fmt: skip
+        self.writers_means: dict[CircuitEdge, Parameter] = {}
+
+    def runs(self) -> CircuitRuns:
+        """The card, and what its own parameters are."""
+        made = self.circuit()
+        return CircuitRuns(made, self.number, self.switches, self.others, self.writers_means)
+
+    def sum(self, port: Port) -> Expr:
+        """What a reader's own stream is: each edge where it is on, and else the writer's mean."""
+        terms, rest = [*port.constants], list[Expr]()
+        for w in self.writers(port):
+            edge = CircuitEdge(w, port.reader)
+            if edge in self.switches:
+                terms.append(between(w, self.writer_mean(edge, port), self.switches[edge]))
+            else:
+                rest.append(w)
+        return total(
+            [*terms, between(total(rest), self.mean(port), self.others)] if rest else terms
+        )
+
+    def writer_mean(self, edge: CircuitEdge, port: Port) -> Expr:
+        """The means of what writes to an edge of the circuit, a parameter."""
+        if edge not in self.writers_means:
+            place = Slot(str([*self.switches].index(edge) + 1))
+            symbol = Symbol("parameter", self.mean_name, (place,))
+            self.writers_means[edge] = self.add(
+                symbol, port.shape, "means of what writes to an edge of the circuit, by its number"
+            )
+        return self.rows(self.writers_means[edge], port)
+
+    def equations(self) -> Iterator[Equation]:
+        yield from super().equations()
+        assert self.of is not None
+        yield Equation(self.number.member, self.of, part=OUTPUT, meaning="what the circuit is of")
+
+    def finished(self, equations: Sequence[Equation]) -> Sequence[Equation]:
+        """With the letter of the runs wherever a value depends on which it is."""
+        own = {self.number.key: self.number}
+
+        def rule(e: Expr) -> Expr | None:
+            if not isinstance(e, Ref) or e.key not in own or e.symbol == self.number:
+                return None
+            index = dict(zip(e.symbol.slots, e.index, strict=True))
+            symbol = own[e.key]
+            return Ref(symbol, tuple(index.get(s, Idx(s)) for s in symbol.slots))
+
+        out = []
+        for e in equations:
+            right = transform(e.right, rule)
+            if self.own_letter.text in right.free and e.left.symbol != self.number:
+                symbol = e.left.symbol
+                own[symbol.key] = replace(symbol, sup=(*symbol.sup, self.own_letter))
+            left = transform(e.left, rule)
+            assert isinstance(left, Ref)
+            out.append(replace(e, left=left, right=right))
+        return out
+
+
+def between(x: Expr, mean: Expr, switch: Parameter) -> Expr:
+    """A value where a switch is 1, and its mean where it is 0."""
+    away = Apply("times", (switch.symbol.member, Apply("sub", (x, mean))))
+    return Apply("add", (mean, away))
+
+
+__all__ = ["CIRCUIT", "MODEL", "NONE", "REST", "CircuitRuns", "RunsWriting"]

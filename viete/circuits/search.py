@@ -1,0 +1,181 @@
+"""Circuits of a model: which edges a number owes itself to, and what is left with these alone.
+
+An edge is scored to first order, by the derivative of the number by the reader's own stream times
+how far the writer is from its mean at that position (edge attribution patching: Syed, Rager & Conmy
+2023). Of several steps the derivative is the mean of those on the way from the embeddings' means
+(integrated gradients: Hanna, Pezzelle & Belinkov 2024). In the place of derivatives there may be
+relevances (RelP: Jafari et al. 2025), which are the derivatives of `viete.rewrite.relevance`. An
+edge is scored exactly by running the model with it at its mean (activation patching).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+
+from viete.ask.example_list import Example
+from viete.circuits.ablation import Ablations
+from viete.circuits.card import live_edges
+from viete.circuits.confirming import confirmed
+from viete.circuits.edges import CircuitEdge, Port
+from viete.circuits.names import literal
+from viete.errors import Text, VieteError
+from viete.evaluate.derivatives import backward
+from viete.evaluate.execution import execute
+from viete.evaluate.interventions import Intervention, as_like
+from viete.evaluate.labelled import Value
+from viete.evaluate.queries import query
+from viete.evaluate.run import Run
+from viete.evaluate.schedule import Member, program
+from viete.graph.card import CardData
+from viete.notation.printer import show
+from viete.notation.tree import Ref, refs
+from viete.notation.words import Words
+from viete.rewrite.adjoint.shares import partial as slope
+from viete.rewrite.relevance import relevance
+
+Array = Any
+
+SCORES = {
+    "gradient": "derivatives, by the reader's stream",
+    "relevance": "relevances, of which an edge into queries or keys has none",
+    "patching": "what the model loses without the edge, a run for each",
+}
+
+
+class Circuits(Ablations):
+    """The edges of a model's card that a number of its runs, ``of``, is made of, on some texts.
+
+    They are scored by what `SCORES` says; ``steps`` is how many derivatives or relevances are
+    taken. All else is as `Ablations` has it.
+    """
+
+    def __init__(
+        self, card: CardData, weights: Mapping[str, Array], of: str,
+        texts: Sequence[Array | Example], source: str = "",
+        words: Callable[[], Words] | None = None, steps: int = 1, score: str = "gradient",
+        nodes: str = "heads",
+    ) -> None:  # fmt: skip
+        if score not in SCORES:
+            raise VieteError(f"an edge is scored by {', '.join(SCORES)}, not {score!r:.40}")
+        if steps < 1:
+            raise VieteError(f"steps is how many derivatives are taken, at least 1, not {steps}")
+        super().__init__(card, weights, of, texts, source, words, nodes)
+        self.steps, self.score = steps, score
+        whole = self.whole.card
+        self.derived = relevance(whole) if score == "relevance" else whole
+
+    @cached_property
+    def scores(self) -> dict[CircuitEdge, float]:
+        """What the number owes to each edge, in the mean over the texts."""
+        if self.score == "patching":
+            return self.exact(self.edges)
+        totals = dict.fromkeys(self.edges, 0.0)
+        for given, run in zip(self.batches, self.clean, strict=True):
+            arrays = {w: self.array(run, w) for w in self.wiring.writers}
+            away = {w: a - self.means[w][: a.shape[1]] for w, a in arrays.items()}
+            for at in self.way(given, run):
+                for port, by in self.slopes(at).items():
+                    for w in port.writers:
+                        totals[CircuitEdge(w, port.reader)] += float(np.vdot(away[w], by))
+        count = len(self.of_model) * self.steps
+        return {edge: total / count for edge, total in totals.items()}
+
+    def slopes(self, run: Run) -> dict[Port, np.ndarray]:
+        """The derivatives of the number by the readers' streams."""
+        metric = query(run, self.metric).formula
+        last = self.wiring.ports[-1].stream
+        inner, _ = backward(run, Text(show(metric), "<of>"), metric, last)
+        by = {p: Ref(slope(p.stream.symbol)) for p in self.wiring.ports}
+        types = inner.program.shapes.types  # of what is held there is no derivative
+        by = {p: ref for p, ref in by.items() if ref.key in types}
+        inner.supply({(ref.key, ()) for ref in by.values()})
+        return {p: self.array(inner, ref) for p, ref in by.items()}
+
+    def way(self, given: Mapping[str, Array], run: Run) -> Iterator[Run]:
+        """Runs on the way from the means of the embeddings to these, or with one step the run.
+
+        They are runs of the card whose derivatives are taken.
+        """
+        if self.steps == 1:
+            same = self.derived is self.whole.card
+            yield run if same else execute(program(self.derived), given, self.whole_weights, [])
+            return
+        later = set[Ref]()  # what reads the stream
+        for m in self.wiring.made.values():
+            if m.ports or not later.isdisjoint(map(literal, refs(m.right))):
+                later.add(m.left)
+        writers = [w for w in self.wiring.writers if w not in later]
+        for k in range(self.steps):
+            part = (k + 0.5) / self.steps
+            put: dict[Member, Intervention] = {
+                (w.key, ()): partial(between, mean=self.means[w], part=part) for w in writers
+            }
+            yield execute(program(self.derived), given, self.whole_weights, [], put=put)
+
+    def exact(self, edges: Iterable[CircuitEdge]) -> dict[CircuitEdge, float]:
+        """What is lost of the number when one edge alone is at its mean, in the mean over texts."""
+        ports = {p.reader: [q for q in self.wiring.ports if q.reader == p.reader]
+                 for p in self.wiring.ports}  # fmt: skip
+        whole = float(self.of_model.mean())
+        return {e: whole - self.without(e, ports[e.reader]) for e in edges}
+
+    def without(self, edge: CircuitEdge, ports: Sequence[Port]) -> float:
+        """The number of the model with one edge at its mean."""
+        found: list[np.ndarray] = []
+        for given, run in zip(self.batches, self.clean, strict=True):
+            here = run.lookup(edge.writer.key, ())
+            change = partial(moved, here=here, mean=self.means[edge.writer])
+            streams: dict[Member, Intervention] = {
+                (p.stream.key, ()): change for p in ports if edge.writer in p.writers
+            }
+            patched = execute(program(self.whole.card), given, self.whole_weights,
+                              [], put=streams)  # fmt: skip
+            found.append(self.numbers(patched))
+        return float(np.concatenate(found).mean())
+
+    def largest(self, count: int) -> tuple[CircuitEdge, ...]:
+        """The edges of the largest scores, as many as asked for, of which none leads nowhere."""
+        ranked = sorted(self.edges, key=lambda e: -abs(self.scores[e]))
+        found: tuple[CircuitEdge, ...] = ()
+        count = min(count, len(ranked))
+        for k in range(count, len(ranked) + 1):
+            more = live_edges(self.wiring, ranked[:k])
+            if len(more) > count:
+                break
+            found = more
+            if len(found) == count:
+                break
+        return found
+
+    def confirmed(self, count: int) -> tuple[CircuitEdge, ...]:
+        """At most so many edges, which exact runs choose of those of the largest scores.
+
+        Of twice as many each is left out that changes the number by less than a threshold.
+        """
+        return confirmed(self, self.largest(2 * count), self.largest(count), count)
+
+    def sweep(self, counts: Iterable[int]) -> np.ndarray:
+        """The faithfulness of the circuits of so many edges: 0 for none of them, 1 for all."""
+        values = np.array([self.measured(self.largest(k)).mean() for k in counts])
+        whole, none = self.ends
+        return (values - none) / (whole - none)
+
+
+def moved(stream: Value, _: int | None, here: Value, mean: np.ndarray) -> Value:
+    """A reader's stream with one of its writers, which is ``here``, at its mean."""
+    rows = as_like(mean[: here.array.shape[-2]], here.array, "a mean")
+    return replace(stream, array=stream.array + (rows - here.array))
+
+
+def between(value: Value, _: int | None, mean: np.ndarray, part: float) -> Value:
+    """A value so far on the way from its mean."""
+    rows = as_like(mean[: value.array.shape[-2]], value.array, "a mean")
+    return replace(value, array=rows + part * (value.array - rows))
+
+
+__all__ = ["SCORES", "Circuits"]

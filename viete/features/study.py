@@ -1,0 +1,248 @@
+"""The features of one place of a model, on a corpus: contexts, measures, and what they do.
+
+The model has features in one block (`viete.model.coders`), as values of its card. Texts are run a
+batch at a time; of the features `viete.features.contexts` keeps what is shown. How good they are
+together: how many are active at a position, which share of the value's variance they lack, and how
+much of the loss comes back when what they decode stands in the value's place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from viete.analysis.features import FeatureEquations, features_of
+from viete.errors import VieteError
+from viete.evaluate.execution import execute
+from viete.evaluate.inputs import host
+from viete.evaluate.interventions import Intervention
+from viete.evaluate.labelled import Value
+from viete.evaluate.queries import query
+from viete.evaluate.run import Run
+from viete.evaluate.schedule import Member, program
+from viete.features.contexts import FeatureStatistics
+from viete.graph.card import CardData, Equation
+from viete.notation.printer import show
+from viete.notation.tree import Expr, Idx, Ref, num, refs
+
+Array = Any
+ROOM = 1 << 25  # numbers of features, or of scores, of the texts that are run together
+LOSSES = 128  # texts on which the loss is measured, three runs of each
+
+
+@dataclass(frozen=True)
+class FeatureMeasures:
+    """How good features are together, on the texts that were run.
+
+    ``active`` are those of a position in the mean (L0), ``lacking`` is the share of the value's
+    variance that they do not explain, ``dead`` how many were never active. ``loss`` is the mean
+    cross-entropy of next tokens, ``spliced`` that with what the features decode in the value's
+    place, ``without`` that with 0 there; all three are NaN where the card has no scores.
+    """
+
+    features: int
+    dead: int
+    active: float
+    lacking: float
+    loss: float
+    spliced: float
+    without: float
+
+    @property
+    def recovered(self) -> float:
+        """The share of the loss that comes back: 0 as with nothing there, 1 as with the value."""
+        return (self.without - self.spliced) / (self.without - self.loss)
+
+
+class FeatureStudy:
+    """The features of one block of a card with its weights. ``of`` is their family: feature^2.
+
+    Raises VieteError for a card without features, and where it does not say of which block.
+    """
+
+    def __init__(
+        self, card: CardData, weights: Mapping[str, Array], of: str | None = None, seed: int = 0
+    ) -> None:
+        self.card, self.weights, self.program = card, weights, program(card)
+        self.kind, self.block = self.chosen(of)
+        self.written = self.equation_of_value()
+        self.feature, self.error = (self.here(x) for x in (self.kind.feature, self.kind.error))
+        self.value = self.member(self.written.left)
+        self.decoded = self.member(next(
+            x for x in refs(self.written.right) if self.decodes(x)))  # fmt: skip
+        self.directions = np.asarray(host(self.weights[show_key(self.here(self.kind.decoder))]))
+        self.scores = "logits" if any(e.name == "logits" for e in card.equations) else ""
+        self.statistics = FeatureStatistics(len(self.directions), seed)
+        self.sums: dict[str, np.ndarray] = {}
+        self.losses: list[np.ndarray] = []
+        self.measured = 0  # texts of which the loss is among them
+
+    # -- which features ----------------------------------------------------------------------------
+
+    def chosen(self, of: str | None) -> tuple[FeatureEquations, int]:
+        """The kind of features and the block that are asked for, or the only ones."""
+        kinds = features_of(self.card)
+        if not kinds:
+            raise VieteError(
+                f"{self.card.title} has no features; put in what viete train learned, or a file of "
+                f"an autoencoder: --put RUN"
+            )
+        there = {
+            f"{k.feature.base}^{block}": (k, block)
+            for k in kinds for block in self.program.range_of(k.loop.index)
+            if np.any(host(self.weights[show_key(Ref(k.decoder, (num(block),)))]))
+        }  # fmt: skip
+        if of is None and len(there) == 1:
+            return next(iter(there.values()))
+        if of not in there:
+            asked = "say which" if of is None else f"{of} is none of them"
+            raise VieteError(f"there are features {', '.join(there)}; {asked}: --of feature^2")
+        return there[of]
+
+    def here(self, symbol: Any) -> Ref:
+        """The member of a family over blocks that is of this one."""
+        return self.member(symbol.member)
+
+    def member(self, ref: Ref) -> Ref:
+        """A member with the number of this block; of a head that its equation tells apart."""
+        index = tuple(
+            num(self.block) if k == Idx(self.kind.loop.index) else self.heads.get(s, k)
+            for s, k in zip(ref.symbol.slots, ref.index, strict=True)
+        )
+        return Ref(ref.symbol, index)
+
+    def equation_of_value(self) -> Equation:
+        """The equation of the value that features stand for."""
+        return next(
+            e for e in self.card.equations
+            if self.kind.error.key in {x.key for x in refs(e.right)}
+            and e.name != self.kind.error.key and e.loop == self.kind.loop
+        )  # fmt: skip
+
+    @cached_property
+    def heads(self) -> dict[str, Expr]:
+        """The head of a value that features stand for, by its letter."""
+        error = next((e for e in self.card.equations if e.name == self.kind.error.key), None)
+        loop = self.kind.loop.index
+        old = [x for x in refs(error.right) if x.symbol.slots] if error is not None else []
+        return {s: k for x in old for s, k in zip(x.symbol.slots, x.index, strict=True)
+                if s != loop and not k.free}  # fmt: skip
+
+    def decodes(self, ref: Ref) -> bool:
+        """Whether a value is what the features make of theirs."""
+        made = next((e for e in self.card.equations if e.name == ref.key), None)
+        return made is not None and self.kind.feature.key in {x.key for x in refs(made.right)}
+
+    @cached_property
+    def name(self) -> str:
+        """The value that features stand for, as a question names it."""
+        return show(self.value)
+
+    # -- texts -------------------------------------------------------------------------------------
+
+    def room(self, length: int) -> int:
+        """How many texts of a length are run together."""
+        wide = len(self.directions)
+        if self.scores and self.measured < LOSSES:
+            wide = max(wide, int(self.weights_of_scores()))
+        return max(1, min(64, ROOM // (length * wide)))
+
+    def weights_of_scores(self) -> int:
+        """How many scores a position has."""
+        shape = self.program.shapes.types[self.scores].shape
+        return int(shape[-1].evaluate(self.program.sizes))
+
+    def run(self, ids: Array, put: Mapping[Member, Intervention] | None = None) -> Run:
+        """A run of some texts, of which nothing is computed yet."""
+        inputs = {self.card.inputs[0].name: np.asarray(ids)}
+        return execute(self.program, inputs, self.weights, [], put=put)
+
+    def array(self, run: Run, e: Expr) -> np.ndarray:
+        """A value of a run of several texts."""
+        run.supply(run.needed_by(e))
+        v = run.for_each(run.evaluate(query(run, e)))
+        return np.asarray(host(run.ordered(v, ())))
+
+    def add(self, ids: Array) -> None:
+        """Some texts of a length, (texts, n): their features and their errors."""
+        run = self.run(ids)
+        needed = {m for e in (self.feature, self.value, self.error) for m in run.needed_by(e)}
+        run.supply(needed)
+        self.statistics.add(np.asarray(ids), self.array(run, self.feature))
+        value, error = (self.array(run, e) for e in (self.value, self.error))
+        flat, lacking = (a.reshape(-1, a.shape[-1]).astype(float) for a in (value, error))
+        for name, total in (("sum", flat.sum(0)), ("square", np.square(flat).sum(0)),
+                            ("lacking", np.square(lacking).sum(0))):  # fmt: skip
+            self.sums[name] = self.sums.get(name, 0.0) + total
+        if self.scores and self.measured < LOSSES and np.shape(ids)[1] > 1:
+            self.losses += list(np.stack(self.three_losses(run, ids), 1))
+            self.measured += len(ids)
+
+    def three_losses(self, run: Run, ids: Array) -> list[np.ndarray]:
+        """The cross-entropies of each text as it is, with what is decoded, and with 0."""
+        none = {self.key(self.error): zeros}
+        runs = [run, self.run(ids, none), self.run(ids, {**none, self.key(self.decoded): zeros})]
+        return [self.surprise(x, np.asarray(ids)) for x in runs]
+
+    def surprise(self, run: Run, ids: np.ndarray) -> np.ndarray:
+        """The mean cross-entropy of the next tokens of each text."""
+        scores = self.array(run, Ref(self.card.symbols[self.scores]))[:, :-1].astype(float)
+        top = scores.max(-1, keepdims=True)
+        whole = np.log(np.exp(scores - top).sum(-1)) + top[..., 0]
+        own = np.take_along_axis(scores, ids[:, 1:, None], 2)[..., 0]
+        return np.asarray((whole - own).mean(1))
+
+    def key(self, ref: Ref) -> Member:
+        """A member as runs hold it."""
+        return ref.key, (self.block,)
+
+    # -- what was found ----------------------------------------------------------------------------
+
+    @property
+    def measures(self) -> FeatureMeasures:
+        """How good they are on the texts so far. Raises VieteError where there were none."""
+        s = self.statistics
+        if not s.tokens:
+            raise VieteError("features are looked at on texts; there was none with a token in it")
+        variance = self.sums["square"].sum() - np.square(self.sums["sum"]).sum() / s.tokens
+        three = np.mean(self.losses, 0) if self.losses else np.full(3, np.nan)
+        return FeatureMeasures(
+            len(s.counts), int((s.counts == 0).sum()), float(s.counts.sum() / s.tokens),
+            float(self.sums["lacking"].sum() / variance), *map(float, three))  # fmt: skip
+
+    @property
+    def shares(self) -> np.ndarray:
+        """Of each feature the mean square of what it writes, as a share of all of them."""
+        energy = self.statistics.squares * np.square(self.directions.astype(float)).sum(1)
+        return np.asarray(energy / max(energy.sum(), 1e-300))
+
+    def ranked(self, count: int) -> list[int]:
+        """The features that write most, of those that were ever active."""
+        order = np.argsort(-self.shares, kind="stable")[:count]
+        return [int(k) for k in order if self.statistics.counts[k]]
+
+    def nearest(self, feature: int, count: int = 6) -> list[tuple[int, float]]:
+        """The features whose directions have the greatest cosines with that of one."""
+        w = self.directions
+        lengths = np.maximum(np.linalg.norm(w, axis=1), 1e-30)
+        cosines = (w @ w[feature]) / (lengths * lengths[feature])
+        cosines[feature] = -np.inf
+        order = np.argsort(-cosines, kind="stable")[:count]
+        return [(int(k), float(cosines[k])) for k in order if k != feature]
+
+
+def zeros(value: Value, _: int | None) -> Value:
+    """Nothing, in the place of a value."""
+    return replace(value, array=value.array * 0)
+
+
+def show_key(ref: Ref) -> str:
+    """A member of a parameter as weights are called."""
+    return show(ref)
+
+
+__all__ = ["FeatureMeasures", "FeatureStudy"]

@@ -1,0 +1,74 @@
+"""What a probe's directions do: numbers of the model without them, and one step along them.
+
+Both are equations that are put into the model, where the probe reads. Without them a vector has
+along the directions what the mean of the examples has. A step is as long as from the mean of one
+class to that of the other, or a standard deviation of numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from viete.ask.top import in_numpy
+from viete.errors import VieteError
+from viete.probes.card import given_of, naming
+from viete.probes.examples import named
+from viete.probes.probing import Probes
+
+
+@dataclass(frozen=True)
+class ProbeEffect:
+    """A number of the model, the mean over the texts held out, with each change."""
+
+    question: str
+    values: Mapping[str, float]
+
+
+def changes(probes: Probes) -> dict[str, tuple[str, dict[str, Any]]]:
+    """What is put into the model, by what it is called: an equation and its values."""
+    of, basis = probes.examples.of, probes.basis
+    if not basis.shape[1]:
+        raise VieteError(f"the probe of {of} has no direction: it is the same of every text")
+    out: dict[str, tuple[str, dict[str, Any]]] = {
+        "without": (f"{of} = {of} - ({of} - middle) basis basis^T",
+                    {"middle": probes.middle, "basis": basis}),
+    }  # fmt: skip
+    if basis.shape[1] == 1:
+        for sign, name in (("-", "a step back"), ("+", "a step on")):
+            out[name] = f"{of} = {of} {sign} step", {"step": probes.step}
+    return out
+
+
+def probe_effects(
+    model: Any, probes: Probes, questions: Sequence[str], inputs: Mapping[str, Any] | None = None
+) -> tuple[ProbeEffect, ...]:  # fmt: skip
+    """Each question's mean over the texts held out, of the model as it is and with each change.
+
+    Raises VieteError for a question that is no number of each text, for several probes, and where
+    the probe reads what is no value of an equation, so that nothing can be put in its place.
+    """
+    base = naming(model, probes)
+    models = {"as it is": base}
+    models |= {name: base.put(text, **values) for name, (text, values) in changes(probes).items()}
+
+    def mean(of: Any, question: str) -> float:
+        return float(np.mean([one(of.run, k, question) for k in probes.held]))
+
+    def one(run: Callable[..., Any], k: int, question: str) -> float:
+        example = probes.examples.texts[k]
+        given = {**given_of(model, probes, k), **(inputs or {})}
+        asked = named(run(example.text, names=[], **given), example, (question,))
+        found = in_numpy(asked.answer(question).array)
+        if found.ndim:
+            raise VieteError(f"{question} is {found.size} numbers; ask for one, such as its mean")
+        return float(found)
+
+    return tuple(ProbeEffect(q, {name: mean(m, q) for name, m in models.items()})
+                 for q in questions)  # fmt: skip
+
+
+__all__ = ["ProbeEffect", "probe_effects"]

@@ -1,0 +1,254 @@
+"""Linear probes: what can be read off a vector of a model, on texts that the probe has not seen.
+
+Texts are parted once: a probe is fitted to some, and measured on the others. Beside its accuracy
+stand that of always saying the most frequent class, and that of probes of labels dealt out anew, to
+texts at random (a control: Hewitt & Liang 2019). Accuracy is the mean over texts of the share of
+their examples that is right, so that the positions of one text do not count as independent. The
+interval is Wilson's at 95 %, of as many trials as there are texts held out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod, sqrt
+
+import numpy as np
+
+from viete.document.displayed import Displayed
+from viete.document.rendering import render
+from viete.document.tree import Block
+from viete.errors import VieteError
+from viete.probes.examples import ProbeExamples
+from viete.probes.fits import FITS, Fit, Linear, ridge
+from viete.probes.table import probe_table
+
+NORMAL = 1.959963984540054  # of 95 %, both sides
+SHUFFLES, RESAMPLES = 3, 1000
+DRAWN = 48  # texts, where they are drawn
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class ProbeScore:
+    """How right a probe is on texts held out, from ``low`` to ``high`` at 95 %.
+
+    ``constant`` is what one gets without the vector, ``shuffled`` by labels that mean nothing. Of
+    classes these are shares of examples, of numbers the share of their variance (R²).
+    """
+
+    value: float
+    low: float
+    high: float
+    constant: float
+    shuffled: float
+
+
+class Probes(Displayed):
+    """A probe for each place of a family of vectors, each fitted and measured on the same texts.
+
+    ``method`` is 'logistic' or 'means'; numbers are learned by ridge regression. ``penalty`` is on
+    the squared length of the directions, of vectors in standard units. ``held`` is the share of
+    texts that are held out, drawn with ``seed``. Raises VieteError where too few texts are left.
+    """
+
+    def __init__(
+        self, examples: ProbeExamples, method: str = "logistic", held: float = 0.25,
+        penalty: float = 1.0, seed: int = 0,
+    ) -> None:  # fmt: skip
+        if method not in FITS:
+            raise VieteError(f"a probe is fitted by {' or '.join(FITS)}, not by {method!r:.40}")
+        if not 0 < held < 1:
+            raise VieteError(f"the share of texts held out is between 0 and 1, not {held}")
+        if not penalty > 0:
+            raise VieteError(f"the penalty is a number above 0, not {penalty}")
+        self.examples, self.method, self.penalty, self.seed = examples, method, penalty, seed
+        self.held = held_out(examples, held, seed)
+        self.train = [k for k in range(len(examples.texts)) if k not in set(self.held)]
+        seen = {int(c) for k in self.train for c in examples.codes[k]} if examples.classes else {}
+        absent = [c for k, c in enumerate(examples.classes) if k not in seen]
+        if not self.train or absent:
+            raise VieteError(
+                f"of {len(examples.texts)} texts {len(self.train)} are to learn from, and "
+                + (f"none of them is {absent[0]}; give more texts" if absent else "give more texts")
+            )
+
+    # -- fits --------------------------------------------------------------------------------------
+
+    @property
+    def count(self) -> int:
+        """How many classes there are; 0 for numbers."""
+        return len(self.examples.classes)
+
+    @property
+    def places(self) -> int:
+        """How many probes there are."""
+        return prod(self.examples.places.shape)
+
+    def fitted(self, place: int, method: str | None = None) -> Linear:
+        """The probe of one place."""
+        return self.fit(method or self.method)(*self.examples.at(place, self.train), self.count,
+                                               self.penalty)  # fmt: skip
+
+    def fit(self, method: str) -> Fit:
+        """How a probe is fitted."""
+        return FITS[method] if self.count else ridge
+
+    @cached_property
+    def probes(self) -> tuple[Linear, ...]:
+        """All of them."""
+        return tuple(map(self.fitted, range(self.places)))
+
+    @property
+    def one(self) -> Linear:
+        """The only probe. Raises VieteError where there are several."""
+        if self.places > 1:
+            raise VieteError(
+                f"{self.examples.of} is {self.places} vectors of each text; write a number for "
+                f"{', '.join(self.examples.places.axes)}"
+            )
+        return self.probes[0]
+
+    # -- scores ------------------------------------------------------------------------------------
+
+    @cached_property
+    def scores(self) -> tuple[ProbeScore, ...]:
+        """How right each probe is on the texts held out."""
+        return tuple(map(self.score, range(self.places)))
+
+    def score(self, place: int) -> ProbeScore:
+        """How right the probe of one place is, and what it has to be held against."""
+        right = self.right(self.probes[place], place, self.examples.codes)
+        shuffled = [self.right(*self.control(place, k)) for k in range(SHUFFLES)]
+        value = self.share(right)
+        low, high = self.interval(right)
+        return ProbeScore(value, low, high, self.constant,
+                          float(np.mean([self.share(r) for r in shuffled])))  # fmt: skip
+
+    def accuracy(self, probe: Linear, place: int = 0) -> float:
+        """How right another probe is at a place."""
+        return self.share(self.right(probe, place, self.examples.codes))
+
+    def control(self, place: int, k: int) -> tuple[Linear, int, Sequence[Array]]:
+        """A probe of labels that were dealt out anew, to all examples."""
+        codes = self.examples.codes
+        dealt = np.random.default_rng([self.seed, k]).permutation(np.concatenate(codes))
+        new = np.split(dealt, np.cumsum([len(c) for c in codes])[:-1])
+        if self.count:  # every class is learned, so that each has a mean
+            train = np.concatenate([new[j] for j in self.train])
+            if len(np.unique(train)) < self.count:
+                new = list(codes)
+        x, _ = self.examples.at(place, self.train)
+        y = np.concatenate([new[j] for j in self.train])
+        return self.fit(self.method)(x, y, self.count, self.penalty), place, new
+
+    def right(self, probe: Linear, place: int, codes: Sequence[Array]) -> Array:
+        """Of each text held out the share that is right; of numbers errors and what there is."""
+        out = []
+        mean = np.mean(np.concatenate([codes[k] for k in self.train]))
+        for k in self.held:
+            x = self.examples.vectors[k].values[place]
+            if self.count:
+                out.append((np.mean(probe.classes(x) == codes[k]), 1.0))
+            else:
+                lost, there = np.square(probe(x)[:, 0] - codes[k]), np.square(mean - codes[k])
+                out.append((np.mean(there) - np.mean(lost), np.mean(there)))
+        return np.array(out)
+
+    @staticmethod
+    def share(right: Array) -> float:
+        """What is right of all that there is."""
+        of = right[:, 1].sum()
+        return float(right[:, 0].sum() / of) if of else 0.0
+
+    @property
+    def constant(self) -> float:
+        """The share of the most frequent class; of numbers, whose mean is said, there is none."""
+        if not self.count:
+            return 0.0
+        codes = self.examples.codes
+        counts = np.bincount(np.concatenate([codes[k] for k in self.train]), minlength=self.count)
+        return float(np.mean([np.mean(codes[k] == counts.argmax()) for k in self.held]))
+
+    def interval(self, right: Array) -> tuple[float, float]:
+        """Wilson's interval; of numbers the middle 95 % over texts drawn again (bootstrap)."""
+        if self.count:
+            return wilson(self.share(right), len(right))
+        draw = np.random.default_rng([self.seed, len(right)])
+        rows = draw.integers(0, len(right), (RESAMPLES, len(right)))
+        low, high = np.quantile([self.share(right[row]) for row in rows], [0.025, 0.975])
+        return float(low), float(high)
+
+    def page(self, style: str = "unicode") -> list[Block]:
+        """How right it is, beside what is to be had without it."""
+        return list(probe_table(self))
+
+    def __str__(self) -> str:
+        return render(self.page(), "text")
+
+    # -- without its directions --------------------------------------------------------------------
+
+    @cached_property
+    def middle(self) -> Array:
+        """The mean of the vectors that were learned from, (d)."""
+        return np.asarray(self.examples.at(0, self.train)[0].mean(0))
+
+    @property
+    def basis(self) -> Array:
+        """Orthogonal directions of length 1 with the same span as the probe's own, (d, r)."""
+        u, s, _ = np.linalg.svd(self.one.directions, full_matrices=False)
+        return np.asarray(u[:, s > 1e-9 * s.max(initial=0.0)])
+
+    @property
+    def step(self) -> Array:
+        """One step along the only direction, (d): from the mean of one class to that of the other,
+        or a standard deviation of numbers.
+        """
+        (x, y), w = self.examples.at(0, self.train), self.one.directions[:, 0]
+        along = x @ w
+        size = along[y == 1].mean() - along[y == 0].mean() if self.count else along.std()
+        return np.asarray(w * (size / (w @ w)))
+
+    def erased(self) -> tuple[float, float]:
+        """How right this probe is without its directions, and one that is fitted anew.
+
+        What a vector has along them is replaced by what their mean has.
+        """
+        basis, middle = self.basis, self.middle
+        x, y = self.examples.at(0, self.train)
+        new = self.fit("logistic")(without(x, basis, middle), y, self.count, self.penalty)
+
+        def of(probe: Linear) -> Linear:
+            w = probe.directions
+            rest = w - basis @ (basis.T @ w)
+            return Linear(rest, probe.offsets + middle @ (w - rest))
+
+        return self.accuracy(of(self.one)), self.accuracy(of(new))
+
+
+def held_out(examples: ProbeExamples, share: float, seed: int) -> list[int]:
+    """The texts that are held out: of each class the same share, where a text is of one."""
+    order = np.random.default_rng(seed).permutation(len(examples.texts)).tolist()
+    groups: dict[int, list[int]] = {}
+    for k in order:
+        one = bool(examples.classes) and not examples.letters
+        groups.setdefault(int(examples.codes[k][0]) if one else 0, []).append(k)
+    found = [k for group in groups.values() for k in group[: round(share * len(group))]]
+    return sorted(found or order[:1])
+
+
+def without(x: Array, basis: Array, middle: Array) -> Array:
+    """Vectors (m, d) with what their ``middle`` has along a basis (d, r) instead of their own."""
+    return np.asarray(x - (x - middle) @ basis @ basis.T)
+
+
+def wilson(share: float, count: int) -> tuple[float, float]:
+    """The interval of a share of so many trials, at 95 % (Wilson 1927)."""
+    z2 = NORMAL**2 / count
+    middle = (share + z2 / 2) / (1 + z2)
+    half = sqrt(z2 * (share * (1 - share) + z2 / 4)) / (1 + z2)
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+__all__ = ["DRAWN", "ProbeScore", "Probes"]
