@@ -419,6 +419,11 @@ def test_a_number_may_name_tokens_that_texts_bring_along(tmp_path: Path) -> None
     file.write_text(file.read_text().replace('"wrong"', '"wrnog"', 1))
     with pytest.raises(VieteError, match=r"pairs.jsonl:1:1: wrong is asked for"):
         circuit.check()
+    file.write_text('{"text": [3, 1, 4]}')
+    with pytest.raises(VieteError, match=r"1:1: answer is asked for, .* a line of JSON has it"):
+        circuit.check(texts=file)
+    with pytest.raises(VieteError, match="answer is asked for"):
+        circuit.check(texts=[[3, 1, 4]])
 
 
 def test_a_circuit_is_a_model_whose_claims_hold(tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ class ClaimRuns:
             for number, text in enumerate(several, 1):
                 given = dict(self.inputs)
                 if text is not None:
-                    given |= self.inputs_of(text, several)
+                    given |= self.inputs_of(text, several, is_drawn(source))
                 rest = random_inputs(self.ready, draw, LENGTHS[k], given)
                 place = {"draw": k + 1} if drawn and k else {}
                 place |= {"text": number} if text is not None else {}
@@ -90,14 +90,22 @@ class ClaimRuns:
                     run.scope = replace(run.scope, words=self.words)
                 yield place, run
 
-    def inputs_of(self, text: Example, texts: Sequence[Example | None]) -> dict[str, Array]:
-        """The inputs that a text gives: its ids, and the tokens and numbers that texts have."""
-        first, *others = (i.name for i in self.ready.model.inputs)
+    def inputs_of(
+        self, text: Example, texts: Sequence[Example | None], drawn: bool
+    ) -> dict[str, Array]:
+        """The inputs that a text gives: its ids, and the tokens and numbers that texts have.
+
+        Raises VieteError for a text that is not drawn without a token or a number that the card
+        needs.
+        """
+        first, *others = self.ready.model.inputs
         words = self.ready.model.words if self.words is None else self.words()
-        known = set[str]().union(*(x.values for x in texts if x is not None)) - {*self.inputs}
-        own = [name for name in others if name in known]
+        known = set[str]().union(*(x.values for x in texts if x is not None))
+        if not drawn:
+            known |= {i.name for i in others if not i.shape and i.default is None}
+        own = [i.name for i in others if i.name in known - {*self.inputs}]
         return {
-            first: text.text,
+            first.name: text.text,
             **{n: np.array(x) for n, x in numbers_of(text, own, words).items()},
         }
 

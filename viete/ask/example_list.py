@@ -73,7 +73,10 @@ def numbers_of(example: Example, names: Iterable[str], words: Words) -> dict[str
     out: dict[str, Any] = {}
     for name in names:
         if name not in example.values:
-            raise example.place.error(f"{name} is asked for, and this line has none")
+            raise example.place.error(
+                f"{name} is asked for, and this line has none; a line of JSON has it beside its "
+                f'text: {{"text": "I live in", "{name}": " D"}}'
+            )
         value = example.values[name]
         if isinstance(value, str):
             token = words.get(value)
