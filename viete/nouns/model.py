@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from copy import copy
 from dataclasses import replace
 from functools import cached_property, partial
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 import numpy as np
 
-from viete.analysis.next_token import context_of
 from viete.ask.card_claims import Claims
-from viete.ask.claim_texts import Texts as ExampleTexts
-from viete.ask.claim_texts import is_drawn, texts_of
 from viete.document.tree import Block, paragraph
 from viete.errors import Text, VieteError
 from viete.evaluate.answer_page import literal
@@ -30,42 +27,32 @@ from viete.evaluate.schedule import program
 from viete.evaluate.spelling import by_own_names
 from viete.formats.tensors import TensorFile, in_memory, require
 from viete.graph.card import CardData
-from viete.model.calls import to_device
 from viete.model.checking import check
 from viete.model.compare import Report
 from viete.model.folder import Folder, open_arrays, open_folder
-from viete.model.hooks import Hooked
 from viete.model.live import folder_of, to_live, tokenizer_of
 from viete.model.mapping import load_weights, place, precision
 from viete.model.saving import save
-from viete.model.tokens import Texts, are_texts, whole_numbers
 from viete.model.trained import MARKDOWN, is_run, open_run
 from viete.notation.parser import own_letters, parse
 from viete.notation.printer import show
 from viete.notation.substitution import substitute
 from viete.notation.tree import num
 from viete.notation.words import Words
+from viete.nouns.like_modules import LikeModules
 from viete.nouns.run import Questions, questions
+from viete.nouns.searching import Searching
 from viete.nouns.verbs import Verbs
 from viete.rewrite.put import EVIDENCE
 from viete.rewrite.reparametrization import Folding
 from viete.sampling.generation import sample
-from viete.text.prompts import TextReader
 from viete.text.tokenizer import Tokenizer, open_tokenizer
 from viete.text.words import TokenizerWords
 
 if TYPE_CHECKING:
     import torch
 
-    from viete.causes.findings import ScrubFindings
-    from viete.causes.mediation import Effects
-    from viete.circuits.edges import CircuitEdge
-    from viete.circuits.findings import CircuitFindings
-    from viete.circuits.search import Circuits
-    from viete.evaluate.run import Run
     from viete.nouns.checkpoints import Checkpoints
-    from viete.nouns.feature_dashboard import FeatureDashboard
-    from viete.probes.probing import Probes
 
 Array = Any
 C = TypeVar("C", bound=CardData)
@@ -74,7 +61,7 @@ ITS_OWN = ("card", "path", "config", "tensors", "framework", "dtype", "device", 
            "inputs")  # fmt: skip
 
 
-class Model(Verbs, Texts, Hooked, Generic[C]):
+class Model(Searching, LikeModules, Verbs, Generic[C]):
     """A card with weights, and perhaps a tokenizer: what a card can do, with its own weights.
 
     ``card`` is the model as equations, ``config`` what its ``config.json`` says, ``tensors`` the
@@ -202,73 +189,6 @@ class Model(Verbs, Texts, Hooked, Generic[C]):
         card, options = self.with_hooks(self.with_inputs(options))
         return sample(card, self.weights, ids, **options)
 
-    def generate(
-        self, input: Any = "", max_new_tokens: int = 10, stop_at_eos: bool = True,
-        eos_token_id: int | None = None, do_sample: bool = True, top_k: int | None = None,
-        top_p: float | None = None, temperature: float = 1.0, use_past_kv_cache: bool = True,
-        prepend_bos: bool | None = None, return_type: str = "input", seed: int = 0,
-        verbose: bool = False,
-    ) -> Any:  # fmt: skip
-        """A text, or ids (n) or (batch, n), and what `sample` goes on with, as in TransformerLens.
-
-        Texts are returned as text, without the tokens that begin and end one, and ids as (batch,
-        n); ``return_type`` "str" or "tokens" says otherwise. A text that ended is filled up with
-        the id that ended it. Nothing is shown on the way.
-        """
-        texts = isinstance(input, str) or are_texts(input)
-        if return_type not in ("input", "str", "tokens"):
-            raise VieteError(f"return_type is 'input', 'str' or 'tokens', not {return_type!r:.40}")
-        given = [input] if isinstance(input, str) else list(input) if texts else input
-        rows = [self.ids(text, prepend_bos) for text in given] if texts else whole_numbers(given)
-        ids = [[int(t) for t in row] for row in (rows if texts else np.atleast_2d(rows))]
-        end = eos_token_id
-        if stop_at_eos and end is None and self.own_tokenizer() is not None:
-            end = self.tokenizer.eos_token_id
-        stop = end if stop_at_eos else None
-        for k, row in enumerate(ids):
-            row += [t for t, in self.sample(
-                np.array(row), most=max_new_tokens, greedy=not do_sample, top_k=top_k, top_p=top_p,
-                temperature=temperature, cache=use_past_kv_cache, seed=seed + k, stop=stop,
-            ) if t is not None]  # fmt: skip
-        if return_type == "str" or (return_type == "input" and texts):
-            known = self.tokenizer
-            ends = {known.bos_token_id, known.eos_token_id, known.pad_token_id, end}
-            out = [known.decode([t for t in row if t not in ends]) for row in ids]
-            return out[0] if isinstance(input, str) else out
-        longest = max(map(len, ids))
-        filled = [row + [end or 0] * (longest - len(row)) for row in ids]
-        return self.in_its_arrays(np.array(filled, np.int64))
-
-    def to(self, *where: Any) -> Self:
-        """Bring the weights to a device or a precision of PyTorch's, in place, as a module does.
-
-        Raises VieteError for weights of another library, which have no other device.
-        """
-        moved = {name: to_device(w, *where) for name, w in self.weights.items()}
-        for name in self.__dict__.keys() & {"parameters_alone", "cfg", "weights"}:
-            del self.__dict__[name]  # what was made of the weights as they were
-        self.source = lambda card: moved
-        if self.framework == "torch":
-            like = next(iter(moved.values()))
-            self.device, self.dtype = str(like.device), str(like.dtype).removeprefix("torch.")
-        return self
-
-    def cuda(self) -> Self:
-        """Bring the weights to a GPU, in place."""
-        return self.to("cuda")
-
-    def cpu(self) -> Self:
-        """Bring the weights back, in place."""
-        return self.to("cpu")
-
-    def train(self, mode: bool = True) -> Self:
-        """The model itself: its equations are the same in training and outside."""
-        return self
-
-    def eval(self) -> Self:
-        """The model itself, as for `train`."""
-        return self
-
     def planned(self, of: str | None = None, compute: Any = None) -> Engine:
         """The loss and its gradients, planned, of a copy of the weights; see `Card.planned`."""
         return Engine(self.card, self.weights, of, compute)
@@ -303,119 +223,6 @@ class Model(Verbs, Texts, Hooked, Generic[C]):
         other = self.evidence.check(tokens=tokens, texts=texts, seed=seed, **inputs)
         return found if isinstance(other, Claims) else found.with_claims_of(other)
 
-    def circuits(
-        self, of: str, texts: Any, steps: int = 1, score: str = "gradient", nodes: str = "heads"
-    ) -> Circuits:
-        """The edges that a number of the model's runs owes itself to, with their scores.
-
-        ``of`` is one number of each text, ``texts`` a file, a list of texts or of ids, or drawn
-        ones, as ``repeated(16)``; in JSON lines, or as objects, texts may have words that ``of``
-        names. With ``steps`` a score is by integrated gradients; ``score`` may be "relevance" or
-        "patching" in the place of "gradient", and ``nodes`` "neurons" in that of "heads". Raises
-        VieteError for what is no number, and for a card without a residual stream. See
-        `viete.circuits.search`.
-        """
-        from viete.circuits.search import Circuits
-
-        named = isinstance(texts, str | Path)
-        source = str(texts) if named else ""
-        some = self.examples(texts)
-        return Circuits(
-            self.card, self.weights, of, some, source, lambda: self.words, steps, score, nodes
-        )
-
-    def examples(self, texts: Any) -> ExampleTexts:
-        """Texts as ids with what stands beside each: of a file, of a list of texts, of ids or of
-        objects with a text, or drawn: ``repeated(16)``.
-        """
-        reading = TextReader(self.text_ids)
-        if isinstance(texts, str | Path):
-            return texts_of(str(texts), self.card, 0, reading.file)
-        return reading.ids(texts)
-
-    def mediation(self, of: str, by: str, texts: Any) -> Effects:
-        """Causal mediation: the effects of another text on a number, through a value and past it.
-
-        >>> model.mediation("logits_{-1, a} - logits_{-1, b}", "A^{i,h}", "pairs.jsonl")
-        ...                                                                         # doctest: +SKIP
-
-        ``texts`` are as in `circuits`, each with another one ``against`` it. ``by`` is a value,
-        whose letters are axes of the answer, or several with commas, which are changed together.
-        See `viete.causes.mediation`. Raises VieteError for an ``of`` that is several numbers, for a
-        ``by`` that no equation makes, and for a text without another.
-        """
-        from viete.nouns.causal import mediation
-
-        return mediation(self, of, by, texts)
-
-    def resample(self, of: str, by: str, texts: Any, draws: int = 5, seed: int = 0) -> Effects:
-        """Resample ablation: what a number is where a value is that of other texts of the list.
-
-        >>> model.resample("logits_{-1, answer}", "A^{i,h}", "texts.jsonl", draws=10)
-        ...                                                                         # doctest: +SKIP
-
-        Beside each text ``draws`` others of its length are drawn with ``seed``. ``of``, ``by`` and
-        ``texts`` are as in `mediation`. Raises VieteError as that does, and for a text without
-        another of its length.
-        """
-        from viete.nouns.causal import resample
-
-        return resample(self, of, by, texts, draws, seed)
-
-    def scrub(
-        self, hypothesis: str | Path, of: str, texts: Any, draws: int = 5, seed: int = 0
-    ) -> ScrubFindings:
-        """Causal scrubbing: how much of a number is left where values are of texts that agree on
-        what a hypothesis says that they depend on.
-
-        >>> found = model.scrub(Path("hypothesis.md"), "logits_{-1, answer}", "texts.jsonl")
-        ...                                                                         # doctest: +SKIP
-        >>> found.recovered                                                         # doctest: +SKIP
-        0.93
-
-        ``hypothesis`` is a page or its text (`viete.causes.hypothesis`); ``of`` and ``texts`` are
-        as in `circuits`. Raises VieteError as that does, and for a claim about what is no edge.
-        """
-        from viete.nouns.causal import scrub
-
-        return scrub(self, hypothesis, of, texts, draws, seed)
-
-    def features(
-        self, texts: Any = None, *, data: str | Path | None = None, of: str | None = None,
-        length: int = 128, seed: int = 0, tell: Callable[[str], None] | None = None,
-    ) -> FeatureDashboard:  # fmt: skip
-        """What the features in the model do on texts: contexts, scores, steering, measures.
-
-        >>> coded = model.put(read_coders("run/"))                                  # doctest: +SKIP
-        >>> features = coded.features("texts.txt")                                  # doctest: +SKIP
-        >>> features.measures.active, features[17].top[0].tokens                    # doctest: +SKIP
-        >>> features.save("features/")                                              # doctest: +SKIP
-
-        ``texts`` are a file, one a line, a list of texts or of ids, or drawn ones, as
-        ``repeated(16)``; ``data`` is running text instead, a file or a folder. Longer ones than
-        ``length`` are cut. They are run as they come, and nothing of them is held but what is
-        shown. ``of`` says whose features, of several blocks: ``feature^2``. Raises VieteError for
-        a model without features (see `put`), and where there is no text.
-        """
-        from viete.nouns.feature_dashboard import FeatureDashboard
-
-        longest = context_of(self.card, self.card.inputs[0]) if self.card.inputs else None
-        windows = self.windows(texts, data, min(length, longest or length))
-        return FeatureDashboard(self, windows, of, seed, tell, self.path.name)
-
-    def windows(self, texts: Any, data: str | Path | None, length: int) -> Iterator[np.ndarray]:
-        """Texts as ids, none longer than so many, as they come."""
-        from viete.text.windows import cut, line_windows, running_windows
-
-        if data is not None:
-            if (known := self.own_tokenizer()) is None:
-                raise VieteError(f"{self.path} has no tokenizer, by which text is read")
-            return running_windows(str(data), known, length)
-        if isinstance(texts, str | Path) and Path(texts).is_file():
-            return line_windows(Path(texts), self.text_ids, length)
-        some = self.examples(texts)
-        return (piece for x in some for piece in cut(np.asarray(x.text), length))
-
     def checkpoints(self, *which: str) -> Checkpoints:
         """The model at several steps of its training, to be asked as one is.
 
@@ -434,39 +241,6 @@ class Model(Verbs, Texts, Hooked, Generic[C]):
                 f"has no checkpoints; write changes behind a question: … with A^{{2,1}} = 0"
             )
         return Checkpoints(self.reopen, revisions(self.reopen.args[1], which or "all"))
-
-    def circuit(
-        self, of: str, texts: Any, edges: int | Collection[CircuitEdge] = 20, steps: int = 1,
-        score: str = "gradient", nodes: str = "heads", confirm: bool = False,
-    ) -> Self:  # fmt: skip
-        """What is left of the model with some edges, all else at its mean over the texts.
-
-        >>> circuit = model.circuit("logits_{-1, 5}", "texts.txt", edges=20)        # doctest: +SKIP
-        >>> circuit.check().ok                                                      # doctest: +SKIP
-        True
-
-        Its card has the equations of what is left, and claims what it gives, and how faithful that
-        is, of these texts. ``edges`` is how many, those of the largest scores, or which;
-        with ``confirm`` exact runs choose them of twice as many. Raises
-        VieteError as `circuits` does, and where the texts have nothing to explain.
-        """
-        from viete.circuits.findings import findings
-
-        search = self.circuits(of, texts, steps, score, nodes)
-        if isinstance(edges, int):
-            edges = search.confirmed(edges) if confirm else search.largest(edges)
-        return self.with_circuit(search, findings(search, edges))
-
-    def with_circuit(self, circuits: Circuits, found: CircuitFindings) -> Self:
-        """The model of a circuit that was found."""
-        from viete.circuits.claims import circuit_of, evidence_of
-
-        out, evidence = (
-            self.of_arrays(made.card, made.weights, "a circuit")
-            for made in (circuit_of(circuits, found), evidence_of(circuits, found))
-        )
-        out.__dict__["evidence"] = evidence
-        return out
 
     def of_arrays(self, card: CardData, weights: Mapping[str, Array], what: str) -> Self:
         """The model of a card that was made of this one, with arrays that were."""
@@ -490,56 +264,6 @@ class Model(Verbs, Texts, Hooked, Generic[C]):
                 f"beside it"
             )
         return opened(type(self.card), path)
-
-    def probes(
-        self, of: str, texts: Any, label: str | Sequence[Any] = "label", *,
-        method: str = "logistic", kind: str | None = None, held: float = 0.25,
-        penalty: float = 1.0, seed: int = 0, **inputs: Any,
-    ) -> Probes:  # fmt: skip
-        """What can be read off a vector of the model's runs: a linear probe, with its accuracy.
-
-        >>> found = model.probes("x^3_{-1}", "reviews.jsonl", "positive")           # doctest: +SKIP
-        >>> found.scores[0].value, found.one.directions                             # doctest: +SKIP
-
-        ``of`` is a vector (d), or a family of them, of which each has a probe. ``texts`` are a
-        file, a list of texts or of ids, or drawn ones, as ``repeated(16)``; ``label`` is a key of
-        the file's JSON lines, a formula, or a list with a label for each text. ``kind`` 'classes'
-        or 'numbers' says what labels are. ``inputs`` are what every run is given besides. Raises
-        VieteError for what is no vector, and for labels of which there is one alone. See
-        `viete.probes.probing`.
-        """
-        from viete.ask.example_list import example_of, read_examples
-        from viete.probes.examples import probe_examples
-        from viete.probes.probing import DRAWN, Probes
-
-        if isinstance(texts, str | Path):
-            drawn = is_drawn(str(texts))
-            found = texts_of(str(texts), self.card, seed, count=DRAWN) if drawn else None
-            examples = read_examples(Path(texts)) if found is None else list(found)
-        else:
-            examples = [example_of(x) for x in texts]
-        of_each = None if isinstance(label, str) else list(label)
-        word = label if isinstance(label, str) else "the label"
-
-        first = self.run(examples[0].text, names=[], **inputs)
-        names = first.names_needed([of, word])  # so that runs of a length are recorded once
-
-        def start(text: Any) -> Run:
-            return self.run(text, names=names, **inputs)
-
-        vectors = probe_examples(start, examples, of, word, of_each, kind)
-        return Probes(vectors, method, held, penalty, seed)
-
-    def with_probe(self, probes: Probes, held_out: str = "held-out.jsonl") -> Self:
-        """The model with a probe in it: ``probe`` is what it reads, ``direction`` where it looks.
-
-        Its card claims how right the probe is of the texts in the file ``held_out``, which
-        `viete.probes.card.save_held_out` writes. Raises VieteError for several probes, and for
-        a card that has one of these names.
-        """
-        from viete.probes.card import probed
-
-        return cast(Self, probed(self, probes, held_out))
 
     def after(self, steps: Sequence[Folding]) -> Self:
         """As `Verbs` asks: the new weights are made of the old ones."""

@@ -1,0 +1,97 @@
+"""What TransformerLens and PyTorch have their models do besides: `generate`, `to`, `eval`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Self
+
+import numpy as np
+
+from viete.errors import VieteError
+from viete.graph.card import CardData
+from viete.model.calls import to_device
+from viete.model.hooks import Hooked
+from viete.model.tokens import Texts, are_texts, whole_numbers
+
+
+class LikeModules(Texts, Hooked):
+    """A model as those who know modules of PyTorch write of it."""
+
+    framework: str  # for the class that is made of this
+    dtype: str | None
+    device: str | None
+    source: Callable[[CardData], Mapping[str, Any]]
+
+    def sample(self, prompt: Any, /, **options: Any) -> Iterator[tuple[int | None, ...]]:
+        """For the class that is made of this."""
+        raise NotImplementedError
+
+    def generate(
+        self, input: Any = "", max_new_tokens: int = 10, stop_at_eos: bool = True,
+        eos_token_id: int | None = None, do_sample: bool = True, top_k: int | None = None,
+        top_p: float | None = None, temperature: float = 1.0, use_past_kv_cache: bool = True,
+        prepend_bos: bool | None = None, return_type: str = "input", seed: int = 0,
+        verbose: bool = False,
+    ) -> Any:  # fmt: skip
+        """A text, or ids (n) or (batch, n), and what `sample` goes on with, as in TransformerLens.
+
+        Texts are returned as text, without the tokens that begin and end one, and ids as (batch,
+        n); ``return_type`` "str" or "tokens" says otherwise. A text that ended is filled up with
+        the id that ended it. Nothing is shown on the way.
+        """
+        texts = isinstance(input, str) or are_texts(input)
+        if return_type not in ("input", "str", "tokens"):
+            raise VieteError(f"return_type is 'input', 'str' or 'tokens', not {return_type!r:.40}")
+        given = [input] if isinstance(input, str) else list(input) if texts else input
+        rows = [self.ids(text, prepend_bos) for text in given] if texts else whole_numbers(given)
+        ids = [[int(t) for t in row] for row in (rows if texts else np.atleast_2d(rows))]
+        end = eos_token_id
+        if stop_at_eos and end is None and self.own_tokenizer() is not None:
+            end = self.tokenizer.eos_token_id
+        stop = end if stop_at_eos else None
+        for k, row in enumerate(ids):
+            row += [t for t, in self.sample(
+                np.array(row), most=max_new_tokens, greedy=not do_sample, top_k=top_k, top_p=top_p,
+                temperature=temperature, cache=use_past_kv_cache, seed=seed + k, stop=stop,
+            ) if t is not None]  # fmt: skip
+        if return_type == "str" or (return_type == "input" and texts):
+            known = self.tokenizer
+            ends = {known.bos_token_id, known.eos_token_id, known.pad_token_id, end}
+            out = [known.decode([t for t in row if t not in ends]) for row in ids]
+            return out[0] if isinstance(input, str) else out
+        longest = max(map(len, ids))
+        filled = [row + [end or 0] * (longest - len(row)) for row in ids]
+        return self.in_its_arrays(np.array(filled, np.int64))
+
+    def to(self, *where: Any) -> Self:
+        """Bring the weights to a device or a precision of PyTorch's, in place, as a module does.
+
+        Raises VieteError for weights of another library, which have no other device.
+        """
+        moved = {name: to_device(w, *where) for name, w in self.weights.items()}
+        for name in self.__dict__.keys() & {"parameters_alone", "cfg", "weights"}:
+            del self.__dict__[name]  # what was made of the weights as they were
+        self.source = lambda card: moved
+        if self.framework == "torch":
+            like = next(iter(moved.values()))
+            self.device, self.dtype = str(like.device), str(like.dtype).removeprefix("torch.")
+        return self
+
+    def cuda(self) -> Self:
+        """Bring the weights to a GPU, in place."""
+        return self.to("cuda")
+
+    def cpu(self) -> Self:
+        """Bring the weights back, in place."""
+        return self.to("cpu")
+
+    def train(self, mode: bool = True) -> Self:
+        """The model itself: its equations are the same in training and outside."""
+        return self
+
+    def eval(self) -> Self:
+        """The model itself, as for `train`."""
+        return self
+
+
+__all__ = ["LikeModules"]

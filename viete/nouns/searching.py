@@ -1,0 +1,249 @@
+"""What a model is searched for on texts: circuits, causes of a number, features, probes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, cast
+
+import numpy as np
+
+from viete.analysis.next_token import context_of
+from viete.ask.claim_texts import Texts as ExampleTexts
+from viete.ask.claim_texts import is_drawn, texts_of
+from viete.errors import VieteError
+from viete.graph.card import CardData
+from viete.model.hooks import Hooked
+from viete.model.tokens import Texts
+from viete.notation.words import Words
+from viete.text.prompts import TextReader
+
+if TYPE_CHECKING:
+    from viete.causes.findings import ScrubFindings
+    from viete.causes.mediation import Effects
+    from viete.circuits.edges import CircuitEdge
+    from viete.circuits.findings import CircuitFindings
+    from viete.circuits.search import Circuits
+    from viete.evaluate.run import Run
+    from viete.nouns.feature_dashboard import FeatureDashboard
+    from viete.nouns.model import Model
+    from viete.probes.probing import Probes
+
+
+class Searching(Texts, Hooked):
+    """The searches of a model."""
+
+    path: Path  # for the class that is made of this
+
+    @property
+    def words(self) -> Words:
+        """The words that questions name tokens by, for the class that is made of this."""
+        raise NotImplementedError
+
+    def of_arrays(self, card: CardData, weights: Mapping[str, Any], what: str) -> Self:
+        """The model of a card that was made of this one, for the class that is made of this."""
+        raise NotImplementedError
+
+    @property
+    def itself(self) -> Model[Any]:
+        """This, for functions of a model."""
+        return cast("Model[Any]", self)
+
+    def circuits(
+        self, of: str, texts: Any, steps: int = 1, score: str = "gradient", nodes: str = "heads"
+    ) -> Circuits:
+        """The edges that a number of the model's runs owes itself to, with their scores.
+
+        ``of`` is one number of each text, ``texts`` a file, a list of texts or of ids, or drawn
+        ones, as ``repeated(16)``; in JSON lines, or as objects, texts may have words that ``of``
+        names. With ``steps`` a score is by integrated gradients; ``score`` may be "relevance" or
+        "patching" in the place of "gradient", and ``nodes`` "neurons" in that of "heads". Raises
+        VieteError for what is no number, and for a card without a residual stream. See
+        `viete.circuits.search`.
+        """
+        from viete.circuits.search import Circuits
+
+        named = isinstance(texts, str | Path)
+        source = str(texts) if named else ""
+        some = self.examples(texts)
+        return Circuits(
+            self.card, self.weights, of, some, source, lambda: self.words, steps, score, nodes
+        )
+
+    def examples(self, texts: Any) -> ExampleTexts:
+        """Texts as ids with what stands beside each: of a file, of a list of texts, of ids or of
+        objects with a text, or drawn: ``repeated(16)``.
+        """
+        reading = TextReader(self.text_ids)
+        if isinstance(texts, str | Path):
+            return texts_of(str(texts), self.card, 0, reading.file)
+        return reading.ids(texts)
+
+    def mediation(self, of: str, by: str, texts: Any) -> Effects:
+        """Causal mediation: the effects of another text on a number, through a value and past it.
+
+        >>> model.mediation("logits_{-1, a} - logits_{-1, b}", "A^{i,h}", "pairs.jsonl")
+        ...                                                                         # doctest: +SKIP
+
+        ``texts`` are as in `circuits`, each with another one ``against`` it. ``by`` is a value,
+        whose letters are axes of the answer, or several with commas, which are changed together.
+        See `viete.causes.mediation`. Raises VieteError for an ``of`` that is several numbers, for a
+        ``by`` that no equation makes, and for a text without another.
+        """
+        from viete.nouns.causal import mediation
+
+        return mediation(self.itself, of, by, texts)
+
+    def resample(self, of: str, by: str, texts: Any, draws: int = 5, seed: int = 0) -> Effects:
+        """Resample ablation: what a number is where a value is that of other texts of the list.
+
+        >>> model.resample("logits_{-1, answer}", "A^{i,h}", "texts.jsonl", draws=10)
+        ...                                                                         # doctest: +SKIP
+
+        Beside each text ``draws`` others of its length are drawn with ``seed``. ``of``, ``by`` and
+        ``texts`` are as in `mediation`. Raises VieteError as that does, and for a text without
+        another of its length.
+        """
+        from viete.nouns.causal import resample
+
+        return resample(self.itself, of, by, texts, draws, seed)
+
+    def scrub(
+        self, hypothesis: str | Path, of: str, texts: Any, draws: int = 5, seed: int = 0
+    ) -> ScrubFindings:
+        """Causal scrubbing: how much of a number is left where values are of texts that agree on
+        what a hypothesis says that they depend on.
+
+        >>> found = model.scrub(Path("hypothesis.md"), "logits_{-1, answer}", "texts.jsonl")
+        ...                                                                         # doctest: +SKIP
+        >>> found.recovered                                                         # doctest: +SKIP
+        0.93
+
+        ``hypothesis`` is a page or its text (`viete.causes.hypothesis`); ``of`` and ``texts`` are
+        as in `circuits`. Raises VieteError as that does, and for a claim about what is no edge.
+        """
+        from viete.nouns.causal import scrub
+
+        return scrub(self.itself, hypothesis, of, texts, draws, seed)
+
+    def features(
+        self, texts: Any = None, *, data: str | Path | None = None, of: str | None = None,
+        length: int = 128, seed: int = 0, tell: Callable[[str], None] | None = None,
+    ) -> FeatureDashboard:  # fmt: skip
+        """What the features in the model do on texts: contexts, scores, steering, measures.
+
+        >>> coded = model.put(read_coders("run/"))                                  # doctest: +SKIP
+        >>> features = coded.features("texts.txt")                                  # doctest: +SKIP
+        >>> features.measures.active, features[17].top[0].tokens                    # doctest: +SKIP
+        >>> features.save("features/")                                              # doctest: +SKIP
+
+        ``texts`` are a file, one a line, a list of texts or of ids, or drawn ones, as
+        ``repeated(16)``; ``data`` is running text instead, a file or a folder. Longer ones than
+        ``length`` are cut. They are run as they come, and nothing of them is held but what is
+        shown. ``of`` says whose features, of several blocks: ``feature^2``. Raises VieteError for
+        a model without features (see `put`), and where there is no text.
+        """
+        from viete.nouns.feature_dashboard import FeatureDashboard
+
+        longest = context_of(self.card, self.card.inputs[0]) if self.card.inputs else None
+        windows = self.windows(texts, data, min(length, longest or length))
+        return FeatureDashboard(self.itself, windows, of, seed, tell, self.path.name)
+
+    def windows(self, texts: Any, data: str | Path | None, length: int) -> Iterator[np.ndarray]:
+        """Texts as ids, none longer than so many, as they come."""
+        from viete.text.windows import cut, line_windows, running_windows
+
+        if data is not None:
+            if (known := self.own_tokenizer()) is None:
+                raise VieteError(f"{self.path} has no tokenizer, by which text is read")
+            return running_windows(str(data), known, length)
+        if isinstance(texts, str | Path) and Path(texts).is_file():
+            return line_windows(Path(texts), self.text_ids, length)
+        some = self.examples(texts)
+        return (piece for x in some for piece in cut(np.asarray(x.text), length))
+
+    def circuit(
+        self, of: str, texts: Any, edges: int | Collection[CircuitEdge] = 20, steps: int = 1,
+        score: str = "gradient", nodes: str = "heads", confirm: bool = False,
+    ) -> Self:  # fmt: skip
+        """What is left of the model with some edges, all else at its mean over the texts.
+
+        >>> circuit = model.circuit("logits_{-1, 5}", "texts.txt", edges=20)        # doctest: +SKIP
+        >>> circuit.check().ok                                                      # doctest: +SKIP
+        True
+
+        Its card has the equations of what is left, and claims what it gives, and how faithful that
+        is, of these texts. ``edges`` is how many, those of the largest scores, or which;
+        with ``confirm`` exact runs choose them of twice as many. Raises
+        VieteError as `circuits` does, and where the texts have nothing to explain.
+        """
+        from viete.circuits.findings import findings
+
+        search = self.circuits(of, texts, steps, score, nodes)
+        if isinstance(edges, int):
+            edges = search.confirmed(edges) if confirm else search.largest(edges)
+        return self.with_circuit(search, findings(search, edges))
+
+    def with_circuit(self, circuits: Circuits, found: CircuitFindings) -> Self:
+        """The model of a circuit that was found."""
+        from viete.circuits.claims import circuit_of, evidence_of
+
+        out, evidence = (
+            self.of_arrays(made.card, made.weights, "a circuit")
+            for made in (circuit_of(circuits, found), evidence_of(circuits, found))
+        )
+        out.__dict__["evidence"] = evidence
+        return out
+
+    def probes(
+        self, of: str, texts: Any, label: str | Sequence[Any] = "label", *,
+        method: str = "logistic", kind: str | None = None, held: float = 0.25,
+        penalty: float = 1.0, seed: int = 0, **inputs: Any,
+    ) -> Probes:  # fmt: skip
+        """What can be read off a vector of the model's runs: a linear probe, with its accuracy.
+
+        >>> found = model.probes("x^3_{-1}", "reviews.jsonl", "positive")           # doctest: +SKIP
+        >>> found.scores[0].value, found.one.directions                             # doctest: +SKIP
+
+        ``of`` is a vector (d), or a family of them, of which each has a probe. ``texts`` are a
+        file, a list of texts or of ids, or drawn ones, as ``repeated(16)``; ``label`` is a key of
+        the file's JSON lines, a formula, or a list with a label for each text. ``kind`` 'classes'
+        or 'numbers' says what labels are. ``inputs`` are what every run is given besides. Raises
+        VieteError for what is no vector, and for labels of which there is one alone. See
+        `viete.probes.probing`.
+        """
+        from viete.ask.example_list import example_of, read_examples
+        from viete.probes.examples import probe_examples
+        from viete.probes.probing import DRAWN, Probes
+
+        if isinstance(texts, str | Path):
+            drawn = is_drawn(str(texts))
+            found = texts_of(str(texts), self.card, seed, count=DRAWN) if drawn else None
+            examples = read_examples(Path(texts)) if found is None else list(found)
+        else:
+            examples = [example_of(x) for x in texts]
+        of_each = None if isinstance(label, str) else list(label)
+        word = label if isinstance(label, str) else "the label"
+
+        first = self.itself.run(examples[0].text, names=[], **inputs)
+        names = first.names_needed([of, word])  # so that runs of a length are recorded once
+
+        def start(text: Any) -> Run:
+            return self.run(text, names=names, **inputs)
+
+        vectors = probe_examples(start, examples, of, word, of_each, kind)
+        return Probes(vectors, method, held, penalty, seed)
+
+    def with_probe(self, probes: Probes, held_out: str = "held-out.jsonl") -> Self:
+        """The model with a probe in it: ``probe`` is what it reads, ``direction`` where it looks.
+
+        Its card claims how right the probe is of the texts in the file ``held_out``, which
+        `viete.probes.card.save_held_out` writes. Raises VieteError for several probes, and for
+        a card that has one of these names.
+        """
+        from viete.probes.card import probed
+
+        return cast(Self, probed(self.itself, probes, held_out))
+
+
+__all__ = ["Searching"]
