@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -226,6 +227,66 @@ def test_a_circuit_is_the_model_with_the_other_edges_at_their_means(name: str) -
         assert met == {(show(e.writer), show(e.reader)) for e in circuits.edges}
         again = vt.read(vt.Card.of(found.card).write())
         assert again == vt.Card.of(found.card)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "gemma2"])
+def test_a_circuit_of_positions_is_the_model_with_the_other_rows_at_their_means(name: str) -> None:
+    model = small(name)
+    given = [x for x in texts() if len(x) == 6]
+    of = "logits_{-1,3}^2 + logits_{2,5}"
+    circuits = Circuits(model.card, model.weights, of, given, positions=True)
+    whole = Circuits(model.card, model.weights, of, given)
+    assert len(circuits.edges) == 6 * len(whole.edges)
+    hand = ByHand(name, model)
+    means = means_by_hand(hand, given)
+    draw = np.random.default_rng(2)
+    for share in (1.0, 0.5):
+        kept = {e for e in circuits.edges if draw.random() < share}
+        names = {(show(e.writer), show(e.reader), e.position) for e in kept}
+
+        def see(reader: str, writers: Mapping[str, Tensor], fixed: Tensor,
+                names: Any = names) -> Tensor:  # fmt: skip
+            out = fixed.clone()
+            for w, value in writers.items():
+                on = torch.tensor([[(w, reader, j) in names] for j in range(6)])
+                out = out + torch.where(on, value, means[w])
+            return out
+
+        found, weights = circuits.circuit(kept)
+        logits = [hand.logits(ids, see) for ids in given]
+        wanted = [float(y[-1, 3] ** 2 + y[2, 5]) for y in logits]
+        np.testing.assert_allclose(circuits.each(found.card, weights), wanted, rtol=0, atol=1e-10)
+    assert vt.read(vt.Card.of(found.card).write()) == vt.Card.of(found.card)
+    np.testing.assert_allclose(circuits.measured(circuits.edges), circuits.of_model, atol=1e-12)
+    for edge in whole.edges:
+        rows = [circuits.scores[replace(edge, position=j)] for j in range(6)]
+        assert sum(rows) == pytest.approx(whole.scores[edge], abs=1e-12)
+    for edge, lost in circuits.exact(circuits.edges[7::80]).items():
+        rest = circuits.measured({*circuits.edges} - {edge})
+        assert lost == pytest.approx((circuits.of_model - rest).mean(), abs=1e-10)
+
+
+def test_what_a_circuit_of_positions_is_held_against_is_a_card(tmp_path: Path) -> None:
+    model, of = small("attention-only-2"), "logits_{-1,3}^2"
+    given = [x.tolist() for x in texts() if len(x) == 6]
+    circuits = model.circuits(of, given, positions=True)
+    edges = circuits.largest(9)
+    runs, weights = circuits.beside(edges)
+    card = vt.Card.of(runs.made.card)
+    others = {*circuits.edges} - {*edges}
+    wanted = [circuits.of_model, circuits.of_none, circuits.measured(edges)]
+    wanted += [circuits.measured(others)]
+    wanted += [circuits.measured({*edges} - {e}) for e in edges]
+    found = [card.run(ids, weights=weights)[show(runs.number.member)] for ids in given]
+    np.testing.assert_allclose(np.array(found).T, wanted, rtol=0, atol=1e-10)
+    file = tmp_path / "texts.jsonl"
+    file.write_text("\n".join(json.dumps({"text": ids}) for ids in given))
+    model.circuit(of, file, edges=5, positions=True).save(tmp_path / "circuit.md")
+    assert vt.load(tmp_path / "circuit.md").check().claims.ok
+    with pytest.raises(VieteError, match=r"4 to 6 tokens long; .*one length"):
+        model.circuits(of, texts(), positions=True)
+    with pytest.raises(VieteError, match="positions are 0 to 5"):
+        circuits.measured([replace(edges[0], position=6)])
 
 
 @pytest.mark.parametrize("name", SMALL)

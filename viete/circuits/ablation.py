@@ -44,14 +44,16 @@ class Ablations:
 
     ``texts`` are ids (n), or such with words and numbers that ``of`` names: these are inputs of
     the card then. ``source`` names the texts, ``words`` are those of a tokenizer, and ``nodes`` are
-    of `NODES`. Raises VieteError for an ``of`` that is no number of every text, for a card without
-    a residual stream, and for one without neurons where these are asked for.
+    of `NODES`; with ``positions`` an edge is one at a position. Raises VieteError for an ``of``
+    that is no number of every text, for a card without a residual stream, for one without neurons
+    where these are asked for, and for positions of texts of several lengths.
     """
 
     def __init__(
         self, card: CardData, weights: Mapping[str, Array], of: str,
         texts: Sequence[Array | Example], source: str = "",
         words: Callable[[], Words] | None = None, nodes: str = NODES[0],
+        positions: bool = False,
     ) -> None:  # fmt: skip
         if not texts:
             raise VieteError("a circuit is one of texts; give at least one")
@@ -63,10 +65,16 @@ class Ablations:
         values = [numbers_of(x, names, known()) if names else {} for x in given]
         card = with_numbers(by_neurons(card) if nodes == "neurons" else card, names, values)
         self.card, self.program, self.weights = card, program(card), weights
-        self.source = source
+        self.source, self.positions, self.words = source, positions, known
         item = card.inputs[0].name
         pairs = zip(given, values, strict=True)
         self.batches = list(batches([{item: x.text, **own} for x, own in pairs], item))
+        lengths = sorted({batch[item].shape[1] for batch in self.batches})
+        if positions and len(lengths) > 1:
+            raise VieteError(
+                f"the texts are {lengths[0]} to {lengths[-1]} tokens long; with positions as nodes "
+                f"give texts of one length, or leave positions out"
+            )
         first = execute(self.program, self.batches[0], weights, [])
         first.scope = replace(first.scope, words=known)
         self.of = self.number(first, of)
@@ -95,10 +103,24 @@ class Ablations:
             return None
         return Ref(e.symbol, tuple(num(self.program.index_size(k, {})) for k in e.index))
 
-    @property
+    @cached_property
     def edges(self) -> tuple[CircuitEdge, ...]:
-        """All edges, in the order of their readers."""
-        return self.wiring.edges
+        """All edges, in the order of their readers, and of positions where these are nodes."""
+        if not self.positions:
+            return self.wiring.edges
+        return tuple(
+            replace(e, position=j)
+            for e in self.wiring.edges for j in range(len(self.means[e.writer]))
+        )  # fmt: skip
+
+    @cached_property
+    def tokens(self) -> dict[int, str]:
+        """The words of the positions at which all texts have the same."""
+        if not self.positions:
+            return {}
+        ids = np.concatenate([batch[self.card.inputs[0].name] for batch in self.batches])
+        same = {j: self.words().name(int(c[0])) for j, c in enumerate(ids.T) if np.ptp(c) == 0}
+        return {j: word for j, word in same.items() if word is not None}
 
     # -- runs --------------------------------------------------------------------------------------
 
@@ -156,12 +178,29 @@ class Ablations:
 
     def circuit(self, edges: Collection[CircuitEdge]) -> tuple[CircuitCard, dict[str, Array]]:
         """The card of some edges, with its weights: the model's own, and means."""
-        found = circuit_card(self.wiring, frozenset(edges), self.of)
-        arrays: dict[str, Array] = {}
+        on = self.on(edges)
+        some = [e for e, column in on.items() if not column.all()]
+        found = circuit_card(self.wiring, on.keys(), self.of, some)
+        arrays = {p.name: on[e] for e, p in found.switches.items()}
         for port, parameter in found.means.items():
-            seen = [self.means[w] for w in port.writers if CircuitEdge(w, port.reader) in edges]
-            arrays[parameter.name] = reduce(np.subtract, seen, self.means[port.stream])
+            read = [on[e] * self.means[w] for w in port.writers
+                    if (e := CircuitEdge(w, port.reader)) in on]  # fmt: skip
+            arrays[parameter.name] = reduce(np.subtract, read, self.means[port.stream])
         return self.filled(found, arrays)
+
+    def on(self, edges: Iterable[CircuitEdge]) -> dict[CircuitEdge, np.ndarray]:
+        """The edges at all positions together, with 1 at those of ``edges``, and else 0.
+
+        Raises VieteError for a position that no text has.
+        """
+        out: dict[CircuitEdge, np.ndarray] = {}
+        for e in edges:
+            rows = len(self.means[e.writer])
+            if e.position is not None and not 0 <= e.position < rows:
+                raise VieteError(f"there is no edge {e}: positions are 0 to {rows - 1}")
+            column = out.setdefault(e.whole, np.zeros((rows, 1)))
+            column[slice(None) if e.position is None else e.position] = 1
+        return out
 
     def filled(
         self, found: CircuitCard, arrays: Mapping[str, np.ndarray]
@@ -170,15 +209,19 @@ class Ablations:
         weights = weights_of(self.program, self.weights, found.weights)
         like = next(iter(self.weights.values()))
         weights |= {name: as_like(a, like, f"the means {name}") for name, a in arrays.items()}
-        rows = max(len(mean) for mean in self.means.values())
         own = {d.name for d in found.card.dims}
-        limits = {x.symbol.key: rows for x in found.limits.values() if x.symbol.key in own}
+        limits = {x.symbol.key: self.rows for x in found.limits.values() if x.symbol.key in own}
         return replace(found, card=found.card.bind(**limits)), weights
+
+    @property
+    def rows(self) -> int:
+        """How many positions have means."""
+        return max(len(mean) for mean in self.means.values())
 
     def beside(self, edges: Sequence[CircuitEdge]) -> tuple[CircuitRuns, dict[str, Array]]:
         """The card of all that a circuit is held against, with its weights."""
         runs = RunsWriting(self.wiring, edges, self.of).runs()
-        arrays = runs.patterns()
+        arrays = runs.patterns(self.rows)
         arrays |= {p.name: self.means[e.writer] for e, p in runs.writers.items()}
         for port, parameter in runs.made.means.items():
             rest = [self.means[w] for w in port.writers

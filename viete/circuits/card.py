@@ -45,28 +45,35 @@ Array = Any
 class CircuitCard:
     """A circuit's equations; ``weights`` are the members of the model's that it has.
 
-    ``means`` are the parameters that are means, by the streams that they are added to.
+    ``means`` are the parameters that are means, by the streams that they are added to, and
+    ``switches`` those that are 1 at the positions of an edge, and else 0.
     """
 
     card: CardData
     weights: Mapping[str, Ref]
     means: Mapping[Port, Parameter]
     limits: Mapping[str, Ref]
+    switches: Mapping[CircuitEdge, Parameter]
 
 
 def circuit_card(
-    wiring: Wiring, edges: Collection[CircuitEdge] | None = None, of: Expr | None = None
-) -> CircuitCard:
+    wiring: Wiring, edges: Collection[CircuitEdge] | None = None, of: Expr | None = None,
+    some: Collection[CircuitEdge] = (),
+) -> CircuitCard:  # fmt: skip
     """The card of some edges, or with None of all: then nothing is a mean.
 
-    It has what the number ``of`` reads besides values.
+    It has what the number ``of`` reads besides values. Those of ``some`` are there at some
+    positions alone.
     """
-    return Writing(wiring, edges, of).circuit()
+    return Writing(wiring, edges, of, some).circuit()
 
 
 def live_edges(wiring: Wiring, edges: Collection[CircuitEdge]) -> tuple[CircuitEdge, ...]:
-    """Those of some edges that a text reaches, and that lead to what the wiring is of."""
-    left = frozenset(edges)
+    """Those of some edges that a text reaches, and that lead to what the wiring is of.
+
+    An edge at a position does so where it does at all positions.
+    """
+    left = frozenset(e.whole for e in edges)
     while True:
         needed = {m.left: m for m in Writing(wiring, left, None).needed()}
         live: dict[Ref, bool] = {}
@@ -80,7 +87,9 @@ def live_edges(wiring: Wiring, edges: Collection[CircuitEdge]) -> tuple[CircuitE
             )  # fmt: skip
         found = frozenset(e for e in left if e.reader in needed and live.get(e.writer, False))
         if found == left:
-            return tuple(e for e in wiring.edges if e in found)
+            order = {e: k for k, e in enumerate(wiring.edges)}
+            live_ones = {e for e in edges if e.whole in found}
+            return tuple(sorted(live_ones, key=lambda e: (order[e.whole], e.position or 0)))
         left = found
 
 
@@ -88,11 +97,15 @@ class Writing:
     """The card of one circuit, as it is written."""
 
     def __init__(
-        self, wiring: Wiring, edges: Collection[CircuitEdge] | None, of: Expr | None = None
-    ) -> None:
+        self, wiring: Wiring, edges: Collection[CircuitEdge] | None, of: Expr | None = None,
+        some: Collection[CircuitEdge] = (),
+    ) -> None:  # fmt: skip
         self.wiring, self.card, self.edges, self.of = wiring, wiring.card, edges, of
+        self.some = frozenset(some)
+        self.switches: dict[CircuitEdge, Parameter] = {}
         self.limits = {n: self.limit(n) for n in self.card.lengths}
         self.base = self.unused("mu", "M")
+        self.switch_name = self.unused("kappa", "lambda")
         self.means: dict[Port, Parameter] = {}
         self.added: dict[str, Parameter] = {}  # that the model does not have
         self.title = f"{self.card.title}, a circuit" * (edges is not None) or self.card.title
@@ -132,7 +145,7 @@ class Writing:
         )
         card = unlike_family(without_unused(card, self.optional(card)))
         shapes_of(card)
-        return CircuitCard(card, weights, self.means, self.limits)
+        return CircuitCard(card, weights, self.means, self.limits, self.switches)
 
     # -- equations ---------------------------------------------------------------------------------
 
@@ -172,7 +185,20 @@ class Writing:
     def sum(self, port: Port) -> Expr:
         """What a reader's own stream is."""
         rest = port.constants if self.edges is None else (self.mean(port),)
-        return total((*self.writers(port), *rest))
+        return total((*(self.read(w, port) for w in self.writers(port)), *rest))
+
+    def read(self, writer: Ref, port: Port) -> Expr:
+        """What a reader sees of a writer: of some edges a column chooses the positions."""
+        edge = CircuitEdge(writer, port.reader)
+        if edge not in self.some:
+            return writer
+        if edge not in self.switches:
+            slot = Slot(str(len(self.switches) + 1))
+            self.switches[edge] = self.add(
+                Symbol("parameter", self.switch_name, (slot,)), (port.shape[0], num(1)),
+                f"1 at the positions of ${arrow(edge)}$",
+            )  # fmt: skip
+        return Apply("had", (self.rows(self.switches[edge], port), writer))
 
     def equation(self, made: Made, left: Ref, right: Expr) -> Equation:
         """An equation, in the part of its block."""
@@ -240,6 +266,11 @@ class Writing:
         """What is left out where nothing uses it."""
         names = {f.name for f in card.functions} | {d.name for d in card.dims}
         return names | {i.name for i in card.indices}
+
+
+def arrow(edge: CircuitEdge) -> str:
+    """An edge in TeX, without its position."""
+    return f"{show(edge.writer, 'latex')} \\to {show(edge.reader, 'latex')}"
 
 
 def total(terms: Iterable[Expr]) -> Expr:

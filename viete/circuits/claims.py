@@ -5,12 +5,13 @@ Each claim is a mean over the texts with a tolerance, so that it holds of other 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, floor, log10
 from typing import Any
 
+from viete.circuits.card import arrow
 from viete.circuits.edges import CircuitEdge
 from viete.circuits.findings import CircuitFindings
 from viete.circuits.numbers import CircuitNumbers
@@ -39,7 +40,7 @@ def circuit_of(circuits: Circuits, found: CircuitFindings) -> FoundCard:
     """The circuit's card, which claims what it gives, and its weights."""
     made, weights = circuits.circuit(found.edges)
     number = f"${show(found.of, 'latex')}$"
-    about = (*found.sentences(number), f"The edges are {', '.join(map(arrow, found.edges))}.")
+    about = (*found.sentences(number), f"The edges are {listed(found.edges)}.")
     claim = close(
         mean(circuits.metric), found.numbers, lambda n: float(n.circuit.mean()),
         found.numbers.span, "what the circuit gives", circuits.source,
@@ -50,7 +51,7 @@ def circuit_of(circuits: Circuits, found: CircuitFindings) -> FoundCard:
 def evidence_of(circuits: Circuits, found: CircuitFindings) -> FoundCard:
     """The card of what the circuit is held against, with claims of all that was measured."""
     runs, weights = circuits.beside(found.edges)
-    edges = "; ".join(f"{k}: {arrow(e)}" for k, e in enumerate(found.edges, 1))
+    edges = "; ".join(f"{k}: {listed([e])}" for k, e in enumerate(found.edges, 1))
     about = (
         f"What a circuit is held against, side by side. Run {MODEL} is the model. Run {NONE} has "
         f"no edge, run {CIRCUIT} the edges of the circuit, run {REST} all others. Each run behind "
@@ -81,7 +82,7 @@ def run_claims(runs: CircuitRuns, numbers: CircuitNumbers, source: str) -> Itera
     yield claim(run(CIRCUIT), lambda n: float(n.circuit.mean()), span, "what the circuit gives")
     yield claim(share(CIRCUIT, NONE), lambda n: n.faithfulness, 1, "faithfulness")
     yield claim(share(MODEL, REST), lambda n: n.completeness, 1, "completeness")
-    for k, edge in enumerate(runs.switches, REST + 1):
+    for k, edge in enumerate(runs.edges, REST + 1):
         least = "minimality, the least: " * (edge == numbers.least)
         yield claim(
             share(CIRCUIT, k), lambda n, e=edge: n.lost(e) / n.span, 1,  # type: ignore[misc]
@@ -104,9 +105,15 @@ def close(
     return Claim(found, meaning, texts=source)
 
 
-def arrow(edge: CircuitEdge) -> str:
-    """An edge in prose."""
-    return f"${show(edge.writer, 'latex')} \\to {show(edge.reader, 'latex')}$"
+def listed(edges: Iterable[CircuitEdge]) -> str:
+    """Edges in prose, each with its positions."""
+    positions: dict[CircuitEdge, list[str]] = {}
+    for e in edges:
+        found = positions.setdefault(e.whole, [])
+        found += [] if e.position is None else [str(e.position)]
+    between = "; " if any(positions.values()) else ", "
+    return between.join(f"${arrow(e)}$" + f" at {', '.join(at)}" * bool(at)
+                        for e, at in positions.items())  # fmt: skip
 
 
 def mean(e: Expr) -> Expr:

@@ -36,10 +36,8 @@ class Trials:
     def numbers(self, on: np.ndarray) -> np.ndarray:
         """What each circuit gives in the mean over the texts; 1 says what is on: (edges, runs)."""
         like = next(iter(self.model.weights.values()))
-        for row, switch in zip(on, self.runs.switches.values(), strict=True):
-            self.weights[switch.name] = as_like(row, like, switch.name)
-        off = as_like(np.zeros(on.shape[1]), like, self.runs.others.name)
-        self.weights[self.runs.others.name] = off
+        arrays = self.runs.switched(on, np.zeros(on.shape[1]), self.model.rows)
+        self.weights |= {name: as_like(a, like, name) for name, a in arrays.items()}
         found = []
         for run in self.model.runs(self.card, self.weights):
             run.supply({(self.runs.number.key, ())})

@@ -9,7 +9,7 @@ equations, so that parallel blocks, shared keys and norms behind a sub-layer nee
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from itertools import chain
 
@@ -25,13 +25,23 @@ FOLDS = {"sum": "add", "mean": "add", "max": "max"}
 
 @dataclass(frozen=True)
 class CircuitEdge:
-    """From what is written to the stream to what is read of it: ``a^{1,2} → K^{2,1}``."""
+    """From what is written to the stream to what is read of it: ``a^{1,2} → K^{2,1}``.
+
+    At one ``position``, which is counted from 0, or at all.
+    """
 
     writer: Ref
     reader: Ref
+    position: int | None = None
+
+    @property
+    def whole(self) -> CircuitEdge:
+        """The edge at all positions."""
+        return replace(self, position=None)
 
     def __str__(self) -> str:
-        return f"{show(self.writer, 'unicode')} → {show(self.reader, 'unicode')}"
+        at = "" if self.position is None else f" at {self.position}"
+        return f"{show(self.writer, 'unicode')} → {show(self.reader, 'unicode')}{at}"
 
 
 @dataclass(frozen=True)

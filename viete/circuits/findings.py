@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from viete.circuits.edges import CircuitEdge
 from viete.circuits.numbers import CircuitNumbers
@@ -14,6 +14,7 @@ from viete.document.tree import Block, paragraph, table
 from viete.evaluate.answer_page import literal
 from viete.notation.printer import show
 from viete.notation.tree import Expr
+from viete.notation.words import quoted
 
 FIRST_ORDER = "first order"
 
@@ -23,7 +24,7 @@ class CircuitFindings(Displayed):
     """What was measured of some edges of ``count``, on some texts.
 
     ``estimates`` are the edges' scores, by what ``score`` says, and ``exact`` is what the model
-    loses without each.
+    loses without each. ``tokens`` are words of positions at which all texts have the same.
     """
 
     of: Expr
@@ -34,6 +35,7 @@ class CircuitFindings(Displayed):
     estimates: Mapping[CircuitEdge, float]
     exact: Mapping[CircuitEdge, float]
     score: str
+    tokens: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def faithfulness(self) -> float:
@@ -63,12 +65,17 @@ class CircuitFindings(Displayed):
             f"minimality {self.minimality:.3f}.",
         ]
 
+    def named(self, edge: CircuitEdge) -> str:
+        """An edge, with the token of its position where all texts have the same."""
+        token = None if edge.position is None else self.tokens.get(edge.position)
+        return str(edge) if token is None else f"{edge} {quoted(token)}"
+
     def page(self, style: str = "unicode") -> Sequence[Block]:
         """What was measured, and a row for each edge, the largest first."""
         score = FIRST_ORDER if self.score == "gradient" else self.score
         header = ["edge", score, "exact", "in the circuit"]
         ordered = sorted(self.edges, key=lambda e: -abs(self.exact[e]))
-        rows = [[str(e), f"{self.estimates[e]:+.4f}", f"{self.exact[e]:+.4f}",
+        rows = [[self.named(e), f"{self.estimates[e]:+.4f}", f"{self.exact[e]:+.4f}",
                  f"{self.numbers.lost(e):+.4f}"] for e in ordered]  # fmt: skip
         number = literal(show(self.of, "unicode"))
         return [*map(paragraph, self.sentences(number)), table(header, rows)]
@@ -83,7 +90,8 @@ def findings(circuits: Circuits, edges: Collection[CircuitEdge]) -> CircuitFindi
     Raises VieteError where all edges give what none gives, so that there is nothing to explain.
     """
     _ = circuits.ends
-    some = tuple(e for e in circuits.edges if e in set(edges))
+    chosen = set(edges)
+    some = tuple(e for e in circuits.edges if e in chosen or e.whole in chosen)
     return CircuitFindings(
         of=circuits.of,
         texts=circuits.source or f"{len(circuits.of_model)} texts",
@@ -99,6 +107,7 @@ def findings(circuits: Circuits, edges: Collection[CircuitEdge]) -> CircuitFindi
         estimates=circuits.scores,
         exact=circuits.exact(some),
         score=circuits.score,
+        tokens=circuits.tokens,
     )
 
 

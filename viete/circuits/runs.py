@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from viete.circuits.card import OUTPUT, CircuitCard, Writing, total
+from viete.circuits.card import OUTPUT, CircuitCard, Writing, arrow, total
 from viete.circuits.edges import CircuitEdge, Port, Wiring
 from viete.graph.card import Equation, Index, Parameter
 from viete.notation.tree import Apply, Expr, Idx, Ref, Slot, Symbol, num, transform
@@ -24,12 +24,14 @@ MODEL, NONE, CIRCUIT, REST = range(1, 5)  # the first runs; then those without o
 class CircuitRuns:
     """The card of the runs; ``number`` is what the circuit is of, in each of them.
 
-    ``switches`` say in which runs an edge is on, and ``others`` in which those outside of the
-    circuit are, (runs); ``writers`` are the means of what writes to an edge.
+    ``edges`` are the circuit's. ``switches`` say in which runs an edge is on, (runs), or in which
+    and at which positions, (runs, positions, 1); ``others`` in which those outside of the circuit
+    are, (runs). ``writers`` are the means of what writes to an edge.
     """
 
     made: CircuitCard
     number: Symbol
+    edges: tuple[CircuitEdge, ...]
     switches: dict[CircuitEdge, Parameter]
     others: Parameter
     writers: dict[CircuitEdge, Parameter]
@@ -38,14 +40,28 @@ class CircuitRuns:
         """The number of one run."""
         return Ref(self.number, (num(run),))
 
-    def patterns(self) -> dict[str, np.ndarray]:
-        """The switches: 1 where an edge is on."""
-        count = REST + len(self.switches)
-        out = {self.others.name: np.isin(np.arange(1, count + 1), [MODEL, REST]).astype(float)}
-        for k, switch in enumerate(self.switches.values()):
-            on = np.ones(count)
-            on[[NONE - 1, REST - 1, REST + k]] = 0
-            out[switch.name] = on
+    def patterns(self, rows: int) -> dict[str, np.ndarray]:
+        """The switches of the runs, of texts of at most so many positions."""
+        count = REST + len(self.edges)
+        on = np.ones((len(self.edges), count))
+        on[:, [NONE - 1, REST - 1]] = 0
+        on[range(len(on)), range(REST, count)] = 0
+        others = np.isin(np.arange(1, count + 1), [MODEL, REST]).astype(float)
+        return self.switched(on, others, rows)
+
+    def switched(self, on: np.ndarray, others: np.ndarray, rows: int) -> dict[str, np.ndarray]:
+        """The switches where 1 says in which runs an edge is on, (edges, runs).
+
+        ``others`` is 1 where those outside of the circuit are, (runs).
+        """
+        out = {self.others.name: others}
+        for edge, row in zip(self.edges, on, strict=True):
+            name = self.switches[edge.whole].name
+            if edge.position is None:
+                out[name] = row
+                continue
+            column = np.tile(others[:, None, None], (1, rows, 1))
+            out.setdefault(name, column)[:, edge.position, 0] = row
         return out
 
 
@@ -55,22 +71,25 @@ class RunsWriting(Writing):
     def __init__(self, wiring: Wiring, edges: Sequence[CircuitEdge], of: Expr) -> None:
         super().__init__(wiring, None, of)
         self.title = f"{self.card.title}, a circuit and what it is held against"
+        self.own_edges = tuple(edges)
         letter = self.unused("s", "u", "p", "z")
         self.own_letter = Slot(letter, True)
         count = num(REST + len(edges))
         self.indices = (*self.card.indices, Index(letter, num(1), count, "run"))
         self.number = Symbol("value", self.unused("F", "Phi"), (), (self.own_letter,))
-        names = (
-            self.unused("kappa", "lambda"),
-            self.unused("omega", "psi"),
-            self.unused("nu", "eta"),
-        )
-        on, other, self.mean_name = names
-        self.switches = {
-            e: self.add(Symbol("parameter", on, (Slot(str(k)),), (self.own_letter,)), (),
-                        "1 in the runs that have an edge of the circuit, by its number")
-            for k, e in enumerate(edges, 1)
-        }  # fmt: skip
+        other, self.mean_name = self.unused("omega", "psi"), self.unused("nu", "eta")
+        lengths = {CircuitEdge(w, p.reader): p.shape[0] for p in wiring.ports for w in p.writers}
+        for e in edges:
+            if e.whole in self.switches:
+                continue
+            slot = Slot(str(len(self.switches) + 1))
+            symbol = Symbol("parameter", self.switch_name, (slot,), (self.own_letter,))
+            if e.position is None:
+                meaning = "1 in the runs that have an edge of the circuit, by its number"
+                self.switches[e.whole] = self.add(symbol, (), meaning)
+            else:
+                meaning = f"1 in the runs, and at the positions, that have ${arrow(e)}$"
+                self.switches[e.whole] = self.add(symbol, (lengths[e.whole], num(1)), meaning)
         self.others = self.add(Symbol("parameter", other, (), (self.own_letter,)), (),
                                "1 in the runs that have the other edges")  # fmt: skip
         self.writers_means: dict[CircuitEdge, Parameter] = {}
@@ -78,7 +97,9 @@ class RunsWriting(Writing):
     def runs(self) -> CircuitRuns:
         """The card, and what its own parameters are."""
         made = self.circuit()
-        return CircuitRuns(made, self.number, self.switches, self.others, self.writers_means)
+        return CircuitRuns(
+            made, self.number, self.own_edges, self.switches, self.others, self.writers_means
+        )
 
     def sum(self, port: Port) -> Expr:
         """What a reader's own stream is: each edge where it is on, and else the writer's mean."""
@@ -86,12 +107,14 @@ class RunsWriting(Writing):
         for w in self.writers(port):
             edge = CircuitEdge(w, port.reader)
             if edge in self.switches:
-                terms.append(between(w, self.writer_mean(edge, port), self.switches[edge]))
+                switch = self.switches[edge]
+                on = self.rows(switch, port) if switch.shape else switch.symbol.member
+                terms.append(between(w, self.writer_mean(edge, port), on))
             else:
                 rest.append(w)
-        return total(
-            [*terms, between(total(rest), self.mean(port), self.others)] if rest else terms
-        )
+        if rest:
+            terms.append(between(total(rest), self.mean(port), self.others.symbol.member))
+        return total(terms)
 
     def writer_mean(self, edge: CircuitEdge, port: Port) -> Expr:
         """The means of what writes to an edge of the circuit, a parameter."""
@@ -131,9 +154,10 @@ class RunsWriting(Writing):
         return out
 
 
-def between(x: Expr, mean: Expr, switch: Parameter) -> Expr:
+def between(x: Expr, mean: Expr, switch: Expr) -> Expr:
     """A value where a switch is 1, and its mean where it is 0."""
-    away = Apply("times", (switch.symbol.member, Apply("sub", (x, mean))))
+    by = "times" if isinstance(switch, Ref) else "had"  # of rows, which are picked
+    away = Apply(by, (switch, Apply("sub", (x, mean))))
     return Apply("add", (mean, away))
 
 

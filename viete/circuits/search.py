@@ -58,13 +58,13 @@ class Circuits(Ablations):
         self, card: CardData, weights: Mapping[str, Array], of: str,
         texts: Sequence[Array | Example], source: str = "",
         words: Callable[[], Words] | None = None, steps: int = 1, score: str = "gradient",
-        nodes: str = "heads",
+        nodes: str = "heads", positions: bool = False,
     ) -> None:  # fmt: skip
         if score not in SCORES:
             raise VieteError(f"an edge is scored by {', '.join(SCORES)}, not {score!r:.40}")
         if steps < 1:
             raise VieteError(f"steps is how many derivatives are taken, at least 1, not {steps}")
-        super().__init__(card, weights, of, texts, source, words, nodes)
+        super().__init__(card, weights, of, texts, source, words, nodes, positions)
         self.steps, self.score = steps, score
         whole = self.whole.card
         self.derived = relevance(whole) if score == "relevance" else whole
@@ -74,16 +74,18 @@ class Circuits(Ablations):
         """What the number owes to each edge, in the mean over the texts."""
         if self.score == "patching":
             return self.exact(self.edges)
-        totals = dict.fromkeys(self.edges, 0.0)
+        totals: dict[CircuitEdge, Any] = dict.fromkeys(self.wiring.edges, 0.0)
         for given, run in zip(self.batches, self.clean, strict=True):
             arrays = {w: self.array(run, w) for w in self.wiring.writers}
             away = {w: a - self.means[w][: a.shape[1]] for w, a in arrays.items()}
             for at in self.way(given, run):
                 for port, by in self.slopes(at).items():
                     for w in port.writers:
-                        totals[CircuitEdge(w, port.reader)] += float(np.vdot(away[w], by))
+                        found = np.einsum("ijk,ijk->j", away[w], by)  # by positions
+                        edge = CircuitEdge(w, port.reader)
+                        totals[edge] = totals[edge] + (found if self.positions else found.sum())
         count = len(self.of_model) * self.steps
-        return {edge: total / count for edge, total in totals.items()}
+        return {e: float(np.take(totals[e.whole], e.position or 0)) / count for e in self.edges}
 
     def slopes(self, run: Run) -> dict[Port, np.ndarray]:
         """The derivatives of the number by the readers' streams."""
@@ -127,9 +129,10 @@ class Circuits(Ablations):
     def without(self, edge: CircuitEdge, ports: Sequence[Port]) -> float:
         """The number of the model with one edge at its mean."""
         found: list[np.ndarray] = []
+        on = self.on([edge])[edge.whole]
         for given, run in zip(self.batches, self.clean, strict=True):
             here = run.lookup(edge.writer.key, ())
-            change = partial(moved, here=here, mean=self.means[edge.writer])
+            change = partial(moved, here=here, mean=self.means[edge.writer], on=on)
             streams: dict[Member, Intervention] = {
                 (p.stream.key, ()): change for p in ports if edge.writer in p.writers
             }
@@ -166,10 +169,13 @@ class Circuits(Ablations):
         return (values - none) / (whole - none)
 
 
-def moved(stream: Value, _: int | None, here: Value, mean: np.ndarray) -> Value:
-    """A reader's stream with one of its writers, which is ``here``, at its mean."""
-    rows = as_like(mean[: here.array.shape[-2]], here.array, "a mean")
-    return replace(stream, array=stream.array + (rows - here.array))
+def moved(
+    stream: Value, _: int | None, here: Value, mean: np.ndarray, on: np.ndarray
+) -> Value:  # fmt: skip
+    """A reader's stream with one of its writers, which is ``here``, at its mean where 1 is on."""
+    count = here.array.shape[-2]
+    rows, there = (as_like(x[:count], here.array, "a mean") for x in (mean, on))
+    return replace(stream, array=stream.array + there * (rows - here.array))
 
 
 def between(value: Value, _: int | None, mean: np.ndarray, part: float) -> Value:

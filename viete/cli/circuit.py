@@ -44,6 +44,9 @@ def circuit(
         str,
         choice(("heads", "neurons"), "--nodes", help="Heads and MLPs, or heads and neurons."),
     ] = "heads",
+    positions: Annotated[
+        bool, typer.Option(help="An edge is one at a position; the texts have one length.")
+    ] = False,
     confirm: Annotated[
         bool,
         typer.Option(help="Choose among twice as many edges by exact runs, as ACDC does."),
@@ -61,12 +64,12 @@ def circuit(
 
     counts = numbers_of(edges)
     if source.revision is not None and (source.revision == "all" or "," in source.revision):
-        return over_training(source, weights, of, texts, counts, steps, output)
+        return over_training(source, weights, of, texts, counts, steps, positions, output)
     card, model = source.opened(weights)
     if model is None:
         weights.complete(card)
         model = Card.of(card).with_weights(weights.weights, seed=weights.seed or 0)
-    circuits = model.circuits(of, texts, steps, score, nodes)
+    circuits = model.circuits(of, texts, steps, score, nodes, positions)
     if len(counts) > 1:
         from viete.report.pictures.curve import curve
 
@@ -85,7 +88,7 @@ def circuit(
 
 def over_training(
     source: SourceOptions, weights: WeightOptions, of: str, texts: str, counts: list[int],
-    steps: int, output: Path | None,
+    steps: int, positions: bool, output: Path | None,
 ) -> None:  # fmt: skip
     """The circuit of the last checkpoint, held to all: a table, or with a file its format."""
     from viete.document.colours import svg_file
@@ -110,7 +113,7 @@ def over_training(
             tell(1)
             return replace(source, revision=name).model()
 
-        history = Checkpoints(opened, names).circuit(of, texts, counts[0], steps)
+        history = Checkpoints(opened, names).circuit(of, texts, counts[0], steps, positions)
     title = f"A circuit of {len(history.edges)} edges over training"
     match suffix:
         case ".svg":

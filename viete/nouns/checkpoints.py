@@ -68,18 +68,19 @@ class Checkpoints:
         return OverSteps(title, questions, letters, rows)
 
     def circuit(
-        self, of: str, texts: Any, edges: int | Collection[CircuitEdge] = 20, steps: int = 1
-    ) -> CircuitHistory:
+        self, of: str, texts: Any, edges: int | Collection[CircuitEdge] = 20, steps: int = 1,
+        positions: bool = False,
+    ) -> CircuitHistory:  # fmt: skip
         """A circuit over training: its edges are those of the last checkpoint, at every step.
 
         >>> history = model.checkpoints().circuit(of, "a.txt", edges=9)  # doctest: +SKIP
         >>> history.first(0.9)  # doctest: +SKIP
         250
 
-        ``of``, ``texts`` and ``edges`` are as in `Model.circuit`. Ctrl-C ends it with the
-        steps that are done. Raises VieteError as `Model.circuit` does.
+        ``of``, ``texts``, ``edges`` and ``positions`` are as in `Model.circuit`. Ctrl-C ends it
+        with the steps that are done. Raises VieteError as `Model.circuit` does.
         """
-        last = self.open(self.names[-1]).circuits(of, texts, steps)
+        last = self.open(self.names[-1]).circuits(of, texts, steps, positions=positions)
         some = last.largest(edges) if isinstance(edges, int) else tuple(edges)
         source, number = last.source or f"{sum(map(len, last.batches))} texts", last.of
         del last
