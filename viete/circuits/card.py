@@ -196,7 +196,7 @@ class Writing:
             slot = Slot(str(len(self.switches) + 1))
             self.switches[edge] = self.add(
                 Symbol("parameter", self.switch_name, (slot,)), (port.shape[0], num(1)),
-                f"1 at the positions of ${arrow(edge)}$",
+                f"1 at the positions of ${edge.arrow}$",
             )  # fmt: skip
         return Apply("had", (self.rows(self.switches[edge], port), writer))
 
@@ -266,11 +266,6 @@ class Writing:
         """What is left out where nothing uses it."""
         names = {f.name for f in card.functions} | {d.name for d in card.dims}
         return names | {i.name for i in card.indices}
-
-
-def arrow(edge: CircuitEdge) -> str:
-    """An edge in TeX, without its position."""
-    return f"{show(edge.writer, 'latex')} \\to {show(edge.reader, 'latex')}"
 
 
 def total(terms: Iterable[Expr]) -> Expr:

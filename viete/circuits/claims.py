@@ -11,7 +11,6 @@ from fractions import Fraction
 from math import ceil, floor, log10
 from typing import Any
 
-from viete.circuits.card import arrow
 from viete.circuits.edges import CircuitEdge
 from viete.circuits.findings import CircuitFindings
 from viete.circuits.numbers import CircuitNumbers
@@ -112,7 +111,7 @@ def listed(edges: Iterable[CircuitEdge]) -> str:
         found = positions.setdefault(e.whole, [])
         found += [] if e.position is None else [str(e.position)]
     between = "; " if any(positions.values()) else ", "
-    return between.join(f"${arrow(e)}$" + f" at {', '.join(at)}" * bool(at)
+    return between.join(f"${e.arrow}$" + f" at {', '.join(at)}" * bool(at)
                         for e, at in positions.items())  # fmt: skip
 
 

@@ -39,6 +39,11 @@ class CircuitEdge:
         """The edge at all positions."""
         return replace(self, position=None)
 
+    @property
+    def arrow(self) -> str:
+        """The edge in TeX, without its position."""
+        return f"{show(self.writer, 'latex')} \\to {show(self.reader, 'latex')}"
+
     def __str__(self) -> str:
         at = "" if self.position is None else f" at {self.position}"
         return f"{show(self.writer, 'unicode')} → {show(self.reader, 'unicode')}{at}"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from viete.circuits.card import OUTPUT, CircuitCard, Writing, arrow, total
+from viete.circuits.card import OUTPUT, CircuitCard, Writing, total
 from viete.circuits.edges import CircuitEdge, Port, Wiring
 from viete.graph.card import Equation, Index, Parameter
 from viete.notation.tree import Apply, Expr, Idx, Ref, Slot, Symbol, num, transform
@@ -88,7 +88,7 @@ class RunsWriting(Writing):
                 meaning = "1 in the runs that have an edge of the circuit, by its number"
                 self.switches[e.whole] = self.add(symbol, (), meaning)
             else:
-                meaning = f"1 in the runs, and at the positions, that have ${arrow(e)}$"
+                meaning = f"1 in the runs, and at the positions, that have ${e.arrow}$"
                 self.switches[e.whole] = self.add(symbol, (lengths[e.whole], num(1)), meaning)
         self.others = self.add(Symbol("parameter", other, (), (self.own_letter,)), (),
                                "1 in the runs that have the other edges")  # fmt: skip

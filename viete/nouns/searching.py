@@ -50,16 +50,18 @@ class Searching(Texts, Hooked):
         return cast("Model[Any]", self)
 
     def circuits(
-        self, of: str, texts: Any, steps: int = 1, score: str = "gradient", nodes: str = "heads"
-    ) -> Circuits:
+        self, of: str, texts: Any, steps: int = 1, score: str = "gradient", nodes: str = "heads",
+        positions: bool = False,
+    ) -> Circuits:  # fmt: skip
         """The edges that a number of the model's runs owes itself to, with their scores.
 
         ``of`` is one number of each text, ``texts`` a file, a list of texts or of ids, or drawn
         ones, as ``repeated(16)``; in JSON lines, or as objects, texts may have words that ``of``
         names. With ``steps`` a score is by integrated gradients; ``score`` may be "relevance" or
-        "patching" in the place of "gradient", and ``nodes`` "neurons" in that of "heads". Raises
-        VieteError for what is no number, and for a card without a residual stream. See
-        `viete.circuits.search`.
+        "patching" in the place of "gradient", and ``nodes`` "neurons" in that of "heads". With
+        ``positions`` an edge is one at a position of the texts, which have one length then. Raises
+        VieteError for what is no number, for a card without a residual stream, and for positions of
+        texts of several lengths. See `viete.circuits.search`.
         """
         from viete.circuits.search import Circuits
 
@@ -67,8 +69,9 @@ class Searching(Texts, Hooked):
         source = str(texts) if named else ""
         some = self.examples(texts)
         return Circuits(
-            self.card, self.weights, of, some, source, lambda: self.words, steps, score, nodes
-        )
+            self.card, self.weights, of, some, source, lambda: self.words, steps, score, nodes,
+            positions,
+        )  # fmt: skip
 
     def examples(self, texts: Any) -> ExampleTexts:
         """Texts as ids with what stands beside each: of a file, of a list of texts, of ids or of
@@ -165,6 +168,7 @@ class Searching(Texts, Hooked):
     def circuit(
         self, of: str, texts: Any, edges: int | Collection[CircuitEdge] = 20, steps: int = 1,
         score: str = "gradient", nodes: str = "heads", confirm: bool = False,
+        positions: bool = False,
     ) -> Self:  # fmt: skip
         """What is left of the model with some edges, all else at its mean over the texts.
 
@@ -174,12 +178,12 @@ class Searching(Texts, Hooked):
 
         Its card has the equations of what is left, and claims what it gives, and how faithful that
         is, of these texts. ``edges`` is how many, those of the largest scores, or which;
-        with ``confirm`` exact runs choose them of twice as many. Raises
-        VieteError as `circuits` does, and where the texts have nothing to explain.
+        with ``confirm`` exact runs choose them of twice as many. All else is as in `circuits`.
+        Raises VieteError as `circuits` does, and where the texts have nothing to explain.
         """
         from viete.circuits.findings import findings
 
-        search = self.circuits(of, texts, steps, score, nodes)
+        search = self.circuits(of, texts, steps, score, nodes, positions)
         if isinstance(edges, int):
             edges = search.confirmed(edges) if confirm else search.largest(edges)
         return self.with_circuit(search, findings(search, edges))
