@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
 
 from viete.graph.card import Equation, Loop
 from viete.graph.dependence import FURTHEST, offset
@@ -15,6 +16,7 @@ from viete.rewrite.adjoint.vjp import BACK, Passing
 from viete.rewrite.simplify import simplified
 
 CARRIED = Reason(said="carried")
+MOST = 50  # terms of a sum in a row
 
 
 class Backward(Passing):
@@ -343,8 +345,9 @@ def above(symbol: Symbol, step: int = 1) -> Symbol:
 
 
 def total(shares: Sequence[Share]) -> Expr:
-    """The sum of what several uses add."""
-    found = simplified(shares[0].expr)
-    for s in shares[1:]:
-        found = simplified(Apply("add", (found, simplified(s.expr))))
-    return found
+    """The sum of what several uses add; of very many a sum of sums, lest it is nested too deep."""
+    terms = [simplified(s.expr) for s in shares]
+    while len(terms) > 1:
+        groups = (terms[k : k + MOST] for k in range(0, len(terms), MOST))
+        terms = [reduce(lambda a, b: simplified(Apply("add", (a, b))), group) for group in groups]
+    return terms[0]
