@@ -408,7 +408,12 @@ def test_a_graph_has_the_terms_as_arrows(tmp_path: Path) -> None:
     tikz = tmp_path / "picture.tex"
     viete("expand", "gpt2", *options, "--of", "logits_{-1, 4}", "--graph", "-o", tikz)
     assert r"\begin{tikzpicture}" in tikz.read_text()
+    page = tmp_path / "graph.html"
+    viete("expand", "attention-only-2", *options, *into, "--top", 99, "-o", page)
+    assert "<svg" in page.read_text() and page.read_text().count("<tr>") == 1 + len(graph["arrows"])
     plain = ("expand", "gpt2", *options, "--of", "logits_{-1, 4}")
+    for other in (["-o", tmp_path / "graph.md"], ["-f", "text"]):
+        assert "html" in viete(*plain, "--graph", *other, code=2).err
     viete(*plain, "-o", picture)
     card = vt.read("gpt2").bind(d=16, N=2, H=2, V=9)
     run = card.run([1, 2, 3], card.initial_weights(seed=1))

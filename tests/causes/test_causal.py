@@ -16,6 +16,7 @@ from tests.command_line import viete
 from tests.model.small import small
 from viete.ask.example_list import Example
 from viete.causes.drawing_texts import drawn_beside
+from viete.errors import VieteError
 
 NUMBER = "logits_{-1,5} - logits_{-1,3}"
 PAIRS = [{"text": [7, 3, 9, 4, 1], "against": [7, 3, 2, 4, 8]},
@@ -153,6 +154,14 @@ def test_the_command(tmp_path: Path) -> None:
 def test_what_has_no_effect(options: list[str], message: str) -> None:
     of = [] if "--of" in options else ["--of", NUMBER]
     assert message in viete("cause", *SMALL, *of, "--texts", "repeated(4)", *options, code=2).err
+
+
+def test_a_pair_of_two_lengths() -> None:
+    model, pairs = small("gpt2"), [{"text": [1, 2, 3], "against": [4, 5]}]
+    with pytest.raises(VieteError, match="the text has 3 tokens and the one against it 2"):
+        model.mediation("logits_{-1, 2}", "A^{i,h}", pairs)
+    found = model.mediation("logits_{-1, 2}", "x^i_{-1}", pairs)
+    np.testing.assert_allclose(found.indirect[0, -1], found.total, atol=1e-12)
 
 
 def test_a_text_without_another_of_its_length() -> None:

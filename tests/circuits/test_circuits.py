@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import viete as vt
+from tests.command_line import viete
 from viete.ask.card_claims import check_claims
 from viete.circuits.card import live_edges
 from viete.circuits.confirming import THRESHOLDS, Trials
@@ -497,6 +498,9 @@ def test_a_circuit_is_a_model_whose_claims_hold(tmp_path: Path) -> None:
     assert found.ok and len(found.verdicts) == 1 + 2 + 2 + 4
     circuit.save(tmp_path / "circuit.md")
     assert vt.load(tmp_path / "circuit.md").check().claims.ok
+    there = tmp_path / "circuit.md"
+    asked = ("circuit", tmp_path / "circuit", "--of", of, "--texts", "random(6)", "-o", there)
+    assert f"{there}: is a file; give another name" in viete(*asked, code=2).err
     changed = vt.load(tmp_path / "circuit.md").evidence
     changed.weights["W_E"] = 2 * changed.weights["W_E"]
     assert not check_claims(changed.card, changed.weights).ok

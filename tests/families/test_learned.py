@@ -52,3 +52,6 @@ def test_trained_exported_opened_and_trained_on(name: str, tmp_path: Path) -> No
         said = viete("train", run, *data, "-o", again, "--steps", 1).out
         assert f"{run}: a new run from its weights at step 1, with a fresh optimiser" in said
         assert first_loss(again) == first_loss(on)
+        vt.load(run).save(tmp_path / "beside.md")  # a card with its weights beside it
+        viete("train", tmp_path / "beside.md", *data, "-o", tmp_path / "last", "--steps", 1)
+        assert first_loss(tmp_path / "last") == first_loss(on)

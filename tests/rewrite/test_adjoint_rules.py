@@ -18,8 +18,10 @@ from viete import read
 from viete.cards.writer import write
 from viete.graph.rules import Rule, derivatives
 from viete.notation.printer import show
-from viete.notation.tree import Apply, Expr, Ref, num, walk
+from viete.notation.tree import Apply, Expr, Ref, Symbol, num, walk
 from viete.rewrite.adjoint import vjp as passing
+from viete.rewrite.adjoint.backward import total
+from viete.rewrite.adjoint.shares import UNSAID, Share
 
 torch = pytest.importorskip("torch")
 
@@ -743,6 +745,17 @@ def test_the_command_line_ends_with_2(tmp_path: Path, capsys: pytest.CaptureFixt
             main.main()
         out = capsys.readouterr()
         assert ended.value.code == 2 and out.out == "" and said in out.err, arguments
+
+
+def test_a_sum_of_a_thousand_shares_is_not_deep() -> None:
+    names = [Symbol(f"y_{k}", "value").member for k in range(1000)]
+    added = total([Share((), name, UNSAID) for name in names])
+    assert [x for x in walk(added) if isinstance(x, Ref)] == names
+
+    def depth(e: Expr) -> int:
+        return 1 + max(map(depth, e.args)) if isinstance(e, Apply) else 0
+
+    assert depth(added) < 100
 
 
 def test_refs_of_a_rule_are_its_own() -> None:

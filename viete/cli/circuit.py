@@ -60,11 +60,16 @@ def circuit(
     checkpoints, with --revision all, the circuit of the last is held to each: -o curves.svg.
     """
     from viete.circuits.findings import findings
+    from viete.model.saving import edges_beside
     from viete.nouns.card import Card
 
     counts = numbers_of(edges)
     if source.revision is not None and (source.revision == "all" or "," in source.revision):
         return over_training(source, weights, of, texts, counts, steps, positions, output)
+    if output is not None and len(counts) == 1:  # before the search, which may be long
+        if output.suffix not in ("", ".md"):
+            raise VieteError(f"-o {output}: a circuit is a card, circuit.md, or a folder")
+        edges_beside(output)
     card, model = source.opened(weights)
     if model is None:
         weights.complete(card)
@@ -77,8 +82,6 @@ def circuit(
         picture = curve(f"Faithfulness of {source.name}", [str(k) for k in counts], shares, "edges")
         text = picture.svg if output is not None else "\n".join(picture.lines)
         return emit(text, output)
-    if output is not None and output.suffix not in ("", ".md"):
-        raise VieteError(f"-o {output}: a circuit is a card, circuit.md, or a folder")
     chosen = circuits.confirmed if confirm else circuits.largest
     found = findings(circuits, chosen(counts[0]))
     if output is not None:

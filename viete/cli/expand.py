@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -24,15 +25,17 @@ from viete.cli.options import (
 )
 from viete.cli.running import started
 from viete.document.colours import svg_file
-from viete.document.rendering import PAGES, STYLES, render
+from viete.document.rendering import PAGES, STYLES, check_format, render
 from viete.errors import VieteError
 
 if TYPE_CHECKING:
+    from viete.ask.arrows import Arrows
     from viete.ask.expansion import Expansion
     from viete.document.tree import Block
     from viete.nouns.run import Questions
 
 FORMATS = (*PAGES, "json", "svg")
+GRAPHS = ("json", "svg", "latex", "html")
 
 
 def expand(
@@ -70,7 +73,8 @@ def expand(
     graph: Annotated[
         bool,
         typer.Option(
-            "--graph", help="As a graph of arrows: JSON, -o graph.svg or graph.tex (TikZ)."
+            "--graph",
+            help="As a graph of arrows: JSON, -o graph.svg, graph.html or graph.tex (TikZ).",
         ),
     ] = False,
     by: Annotated[
@@ -94,7 +98,7 @@ def expand(
         raise VieteError(
             "-i lists terms on the terminal: give none of --by, --graph, --cumulative, -f and -o"
         )
-    form = format_of(form, output, FORMATS)
+    form = graph_format(form, output) if graph else format_of(form, output, FORMATS)
     run = opened(source, inputs, weights)
     if by is not None:
         names = [] if held is None else split_names(held, "--held")
@@ -119,11 +123,9 @@ def page(e: Expansion, form: str, graph: bool) -> str:
     """An expansion in one of the formats."""
     if graph:
         from viete.ask.arrows import arrows, arrows_json
-        from viete.report.drawing.arrows import arrows_svg
-        from viete.report.drawing.arrows_tikz import arrows_tikz
 
-        writers = {"svg": arrows_svg, "latex": arrows_tikz}
-        return writers.get(form, arrows_json)(arrows(e))
+        made = arrows(e)
+        return arrows_json(made) if form == "json" else drawn(made, form)
     if form == "svg" and e.options.cumulative:
         from viete.report.drawing.vectors import vectors_svg
 
@@ -141,13 +143,31 @@ def feature_page(run: Questions, of: str, form: str, top: int) -> str:
     """The graph of features that made a number, in one of the formats."""
     from viete.features.search import feature_graph
     from viete.report.attribution_json import attribution_json
+
+    found = feature_graph(run, of, top)
+    return attribution_json(found) if form == "json" else drawn(found.arrows(), form)
+
+
+def drawn(graph: Arrows, form: str) -> str:
+    """A graph in a format that shows it."""
+    from viete.report.arrows_page import arrows_page
     from viete.report.drawing.arrows import arrows_svg
     from viete.report.drawing.arrows_tikz import arrows_tikz
 
-    found = feature_graph(run, of, top)
-    if form in ("svg", "latex"):
-        return (arrows_svg if form == "svg" else arrows_tikz)(found.arrows())
-    return attribution_json(found)
+    match form:
+        case "svg":
+            return arrows_svg(graph)
+        case "latex":
+            return arrows_tikz(graph)
+    return render(arrows_page(graph), form)
+
+
+def graph_format(form: str | None, output: Path | None) -> str:
+    """The format of a graph: JSON where neither a format nor a suffix says another."""
+    bare = form is None and (output is None or not output.suffix)
+    form = "json" if bare else format_of(form, output, GRAPHS)
+    check_format("a graph", form, GRAPHS)
+    return form
 
 
 def attribution_page(blocks: Sequence[Block], form: str) -> str:

@@ -130,11 +130,11 @@ def starting_point(source: SourceOptions, has_tokenizer: bool) -> tuple[dict[str
     """
     from viete.formats.hub import located
     from viete.model.checkpoints import steps
-    from viete.model.trained import checkpoint_of
+    from viete.model.trained import MARKDOWN, checkpoint_of, weights_beside
 
     here = Path(source.name).exists()
     path = located(source.name, None if here else source.revision).resolve()
-    weights, where = path, "its weights"
+    weights, where = weights_beside(path) if path.suffix == MARKDOWN else path, "its weights"
     if path.is_dir() and steps(path):
         found = checkpoint_of(path, source.revision or "latest")
         weights, where = found.path, f"its weights at step {found.step}"

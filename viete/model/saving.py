@@ -92,6 +92,19 @@ def save_card(
     return path
 
 
+def edges_beside(circuit: Path) -> Path:
+    """Where the card lies that a circuit is measured in.
+
+    Raises VieteError where there is a file already, of the circuit's own name or of this one.
+    """
+    markdown = circuit.suffix == MARKDOWN
+    beside = circuit.with_name(f"{circuit.stem}-edges.md") if markdown else circuit / "edges.md"
+    for path in (circuit, beside):
+        if path.is_file():
+            raise VieteError(f"{path}: is a file; give another name")
+    return beside
+
+
 def completed_config(
     config: dict[str, Any], weights: Mapping[str, Array], tokenizer: Tokenizer | None
 ) -> dict[str, Any]:

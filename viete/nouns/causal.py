@@ -74,10 +74,25 @@ def effects(
             run, other = run_on(here.text), run_on(there.text)
             mediators = mediators or Mediators.of(run, by)
             values = numbers_of(here, names, model.words)
-            found.append(pair_effects(run, other, of, mediators, values, direct=not draws))
+            try:
+                found.append(pair_effects(run, other, of, mediators, values, direct=not draws))
+            except VieteError as error:
+                raise of_lengths(error, here, there) from None
             tell(1)
     assert mediators is not None
     return together(found, run, of, mediators, source, draws, seed)
+
+
+def of_lengths(error: VieteError, here: Example, there: Example) -> VieteError:
+    """What is wrong with a pair, and that its texts are of two lengths where they are."""
+    a, b = len(here.text), len(there.text)
+    if a == b:
+        return error
+    message = (
+        f"the text has {a} tokens and the one against it {b}, and values with a row for each token "
+        f"are exchanged between texts of one length: {error.message}"
+    )
+    return here.place.error(message) if here.place.text else VieteError(message)
 
 
 def scrubbing(

@@ -32,8 +32,8 @@ from viete.model.compare import Report
 from viete.model.folder import Folder, open_arrays, open_folder
 from viete.model.live import folder_of, to_live, tokenizer_of
 from viete.model.mapping import load_weights, place, precision
-from viete.model.saving import save
-from viete.model.trained import MARKDOWN, is_run, open_run
+from viete.model.saving import edges_beside, save
+from viete.model.trained import is_run, open_run
 from viete.notation.parser import own_letters, parse
 from viete.notation.printer import show
 from viete.notation.substitution import substitute
@@ -281,10 +281,7 @@ class Model(Searching, LikeModules, Verbs, Generic[C]):
         own = {n: x for n, x in self.inputs.items() if n in program(self.card).inputs}
         card, path, evidence = self.card, Path(folder), self.evidence
         if evidence is not None:
-            markdown = path.suffix == MARKDOWN
-            beside = path.with_name(f"{path.stem}-edges.md") if markdown else path / "edges.md"
-            if beside.exists():
-                raise VieteError(f"{beside}: is a file; give another name")
+            beside = edges_beside(path)
             facts = (f for f in card.facts if f[0] != EVIDENCE)
             card = type(card).of(replace(card, facts=(*facts, (EVIDENCE, beside.name))))
         out = save(card, self.weights, path, self.config, self.own_tokenizer(), inputs=own)
