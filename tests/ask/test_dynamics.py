@@ -104,7 +104,7 @@ def test_a_circuit_is_held_to_every_step(run: Path, tmp_path: Path) -> None:
     model = vt.load(run)
     history = model.checkpoints("1", "4").circuit(NUMBER, TEXTS, edges=5)
     edges = model.circuits(NUMBER, TEXTS).largest(5)
-    assert history.edges == edges
+    assert history.edges == edges and history.texts == f"{len(TEXTS)} texts"
     for found in history.steps:
         search = vt.load(run, revision=str(found.step)).circuits(NUMBER, TEXTS)
         numbers = search.of_model, search.measured(()), search.measured(edges)

@@ -272,6 +272,7 @@ def test_what_a_circuit_of_positions_is_held_against_is_a_card(tmp_path: Path) -
     given = [x.tolist() for x in texts() if len(x) == 6]
     circuits = model.circuits(of, given, positions=True)
     edges = circuits.largest(9)
+    assert len(edges) == 9
     runs, weights = circuits.beside(edges)
     card = vt.Card.of(runs.made.card)
     others = {*circuits.edges} - {*edges}

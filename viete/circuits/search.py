@@ -148,10 +148,12 @@ class Circuits(Ablations):
         count = min(count, len(ranked))
         for k in range(count, len(ranked) + 1):
             more = live_edges(self.wiring, ranked[:k])
-            if len(more) > count:
-                break
-            found = more
-            if len(found) == count:
+            full = len(more) >= count
+            while len(more) > count:  # one edge may bring several to life
+                least = min(more, key=lambda e: abs(self.scores[e]))
+                more = live_edges(self.wiring, [e for e in more if e != least])
+            found = max(found, more, key=len)
+            if full:
                 break
         return found
 

@@ -82,7 +82,7 @@ class Checkpoints:
         """
         last = self.open(self.names[-1]).circuits(of, texts, steps, positions=positions)
         some = last.largest(edges) if isinstance(edges, int) else tuple(edges)
-        source, number = last.source or f"{sum(map(len, last.batches))} texts", last.of
+        source, number = last.source or f"{len(last.of_model)} texts", last.of
         del last
         found = []
         try:
