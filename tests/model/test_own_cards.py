@@ -257,8 +257,8 @@ def test_real_inputs_of_one_length() -> None:
 def test_names_of_the_field_say_what_is_missing(files: Path) -> None:
     model = vt.load(files / "mine.safetensors", card=files / "mine.md")
     sentence = (
-        "Classifier has no hook_resid_post: no line under Derived says which value that is; it "
-        "would be - $resid_post^i = …$, with one of its values xⁱ, scores, L"
+        "Classifier has no hook_resid_post: its Derived section does not say which value that is; "
+        "add the line - $resid_post^i = …$ there, a formula of its values xⁱ, scores, L"
     )
     with pytest.raises(VieteError, match=re.escape(sentence)):
         model.add_hook("blocks.0.hook_resid_post", lambda v, hook: v)

@@ -20,11 +20,29 @@ def changes_of(run: Run, name: object) -> tuple[Text, list[Text]] | None:
     tokens = tokenize(text)
     place = next((k for k in words_of(tokens, 0) if tokens[k].text == "with"), None)
     if place is None:
+        refuse_inside(text, tokens)
         return None
     formula = text.cut(0, tokens[place].start)
     if not formula.text:
         raise text.error("a formula must stand before with", tokens[place].start)
     return formula, equations(text, tokens, place + 1, run.scope)
+
+
+def refuse_inside(text: Text, tokens: list[Token]) -> None:
+    """Refuse a ``with`` in parentheses: what is changed is a whole question."""
+    open_: list[str] = []
+    for token in tokens:
+        if token.text in ("(", "[", "{"):
+            open_.append(token.text)
+        elif token.text in (")", "]", "}") and open_:
+            open_.pop()
+        elif token.text == "with" and open_ and set(open_) == {"("}:
+            raise text.error(
+                "with stands behind the whole question, outside of parentheses, and changes all "
+                "of it; a value as it is without the change has a prime, where the same text is "
+                "given as the other one: logits_{-1,5} - logits'_{-1,5} with x^1 = 0",
+                token.start,
+            )
 
 
 def equations(text: Text, tokens: list[Token], first: int, scope: Scope) -> list[Text]:

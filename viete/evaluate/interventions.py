@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -76,6 +77,11 @@ def member_of(ready: Program, name: str) -> Member:
             member = e.key, ready.places(e, {})
             if member in ready.names.values():
                 return member
+        if isinstance(e, Ref) and (wider := of_all_letters(ready, e)) is not None:
+            raise VieteError(
+                f"{name!s:.60} is a part of {wider}, which is computed as one: name {wider}, and "
+                f"change that part of the array"
+            )
     some = ", ".join(list(ready.names)[:6])
     raise VieteError(
         f"{name!s:.60} is not the value of an equation, so that nothing can take its place; "
@@ -88,6 +94,17 @@ def whole(ready: Program, ref: Ref) -> bool:
     blocks = ready.model.loop_letters
     pairs = zip(ref.symbol.slots, ref.index, strict=True)
     return all(not isinstance(i, Idx) if s in blocks else i == Idx(s) for s, i in pairs)
+
+
+def of_all_letters(ready: Program, ref: Ref) -> str | None:
+    """The name of the value of one block that this is a part of: ``A^{2,h}`` of ``A^{2,1}``."""
+    slots, blocks = ref.symbol.slots, ready.model.loop_letters
+    pairs = zip(slots, ref.index, strict=True)
+    wider = replace(ref, index=tuple(i if s in blocks else Idx(s) for s, i in pairs))
+    if wider == ref or not whole(ready, wider):
+        return None
+    own = {member: name for name, member in ready.names.items()}
+    return own.get((wider.key, ready.places(wider, {})))
 
 
 def letters_of(ready: Program, member: Member) -> tuple[str, ...]:

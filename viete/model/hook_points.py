@@ -128,8 +128,12 @@ class Hooking(NamedCalls):
         self.hooked[:] = [hook for hook in self.hooked if stays(hook)]
         self.permanent[:] = [hook for hook in self.permanent if hook in self.hooked]
         if clear_contexts:
-            for point in self.hook_dict.values():
-                point.ctx.clear()
+            self.clear_contexts()
+
+    def clear_contexts(self) -> None:
+        """Empty the contexts of all hook points."""
+        for point in self.hook_dict.values():
+            point.ctx.clear()
 
     # -- how ---------------------------------------------------------------------------------------
 

@@ -156,21 +156,36 @@ class Hooked(Starting):
         back: list[tuple[Filter, Hook]] = [(where, partial(keep, ends="_grad"))]
         return found, [(where, partial(keep, ends=""))], back if incl_bwd else []
 
+    def add_caching_hooks(
+        self, names_filter: Filter | None = None, incl_bwd: bool = False,
+        cache: dict[str, Array] | None = None,
+    ) -> dict[str, Array]:  # fmt: skip
+        """Let the hooks of `get_caching_hooks` hook into every run from now on; their dict."""
+        found, there, back = self.get_caching_hooks(names_filter, incl_bwd, cache)
+        for dir, hooks in (("fwd", there), ("bwd", back)):
+            for where, fn in hooks:
+                self.add_hook(where, fn, dir)
+        return found
+
     def run_with_hooks(
         self, tokens: Any, fwd_hooks: Hooks = (), bwd_hooks: Hooks = (),
-        return_type: str | None = "logits", reset_hooks_end: bool = True, **options: Any,
+        return_type: str | None = "logits", reset_hooks_end: bool = True,
+        clear_contexts: bool = False, **options: Any,
     ) -> Any:  # fmt: skip
         """A call in which functions hook in: ``fn(value, hook)``, with (name or filter, fn) given.
 
         What a function returns takes the place of the value, and must have its shape; if it returns
         None the value is as the function leaves it. ``bwd_hooks`` are given the gradients with
         respect to values, when derivatives of what is returned are taken with PyTorch. With
-        ``reset_hooks_end`` False they hook into every run from then on.
+        ``reset_hooks_end`` False they hook into every run from then on. With ``clear_contexts``
+        the contexts of hook points are emptied at the end.
         """
         with self.hooks(fwd_hooks, bwd_hooks):
             out, during = self(tokens, return_type=return_type, **options), list(self.hooked)
         if not reset_hooks_end:
             self.hooked[:] = during
+        if clear_contexts:
+            self.clear_contexts()
         return out
 
     # -- how ---------------------------------------------------------------------------------------

@@ -347,8 +347,8 @@ class Names(Displayed):
             text = "there is no loop over blocks in it, or several"
         elif not found and (derived := next((r for r in named if self.own(r) is None), None)):
             line = show(self.model.substitute(derived, letters={BLOCK: Idx(self.loop.index)}))
-            text = (f"no line under Derived says which value that is; it would be - ${line} = …$, "
-                    f"with one of its values {values}")  # fmt: skip
+            text = (f"its Derived section does not say which value that is; add the line "
+                    f"- ${line} = …$ there, a formula of its values {values}")  # fmt: skip
         elif not found:
             text = f"its values are {values}"
         return f"{self.model.title} has no {name}: {text}"

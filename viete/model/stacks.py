@@ -78,6 +78,8 @@ class Stacks:
         labels = [n for n in ("embed", "pos_embed") if incl_embeds and self.there(f"hook_{n}")]
         parts = [self[f"hook_{n}"] for n in labels]
         kinds = [k for k in ("attn", "mlp") if mode in ("all", k) and self.adds(k)]
+        if last and not kinds and mode == "all":
+            self["attn_out", 0]  # says why blocks add nothing that has a name
         for k in range(last):
             parts += [self[f"{kind}_out", k] for kind in kinds]
             labels += [f"{k}_{kind}_out" for kind in kinds]

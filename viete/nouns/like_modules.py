@@ -37,8 +37,12 @@ class LikeModules(Texts, Hooked):
 
         Texts are returned as text, without the tokens that begin and end one, and ids as (batch,
         n); ``return_type`` "str" or "tokens" says otherwise. A text that ended is filled up with
-        the id that ended it. Nothing is shown on the way.
+        the id that ended it. A temperature of 0 takes the likeliest token each time, as without
+        ``do_sample``. Nothing is shown on the way.
         """
+        how: dict[str, Any] = {"greedy": True}
+        if do_sample and temperature != 0:
+            how = {"top_k": top_k, "top_p": top_p, "temperature": temperature}
         texts = isinstance(input, str) or are_texts(input)
         if return_type not in ("input", "str", "tokens"):
             raise VieteError(f"return_type is 'input', 'str' or 'tokens', not {return_type!r:.40}")
@@ -51,8 +55,8 @@ class LikeModules(Texts, Hooked):
         stop = end if stop_at_eos else None
         for k, row in enumerate(ids):
             row += [t for t, in self.sample(
-                np.array(row), most=max_new_tokens, greedy=not do_sample, top_k=top_k, top_p=top_p,
-                temperature=temperature, cache=use_past_kv_cache, seed=seed + k, stop=stop,
+                np.array(row), most=max_new_tokens, cache=use_past_kv_cache, seed=seed + k,
+                stop=stop, **how,
             ) if t is not None]  # fmt: skip
         if return_type == "str" or (return_type == "input" and texts):
             known = self.tokenizer
