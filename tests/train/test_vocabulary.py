@@ -123,7 +123,7 @@ def test_ids_that_there_are_not() -> None:
 def test_wrong_vocabularies() -> None:
     with pytest.raises(VieteError, match="single characters, each once"):
         Characters(["a", "bc"])
-    with pytest.raises(VieteError, match="has no room for the 256 bytes and 1 special"):
+    with pytest.raises(VieteError, match="has no room for the 256 bytes and the special"):
         BytePairs.of(WORDS, 200, [END])
     documents = read_data("dialogs")
     with pytest.raises(VieteError, match="there is no vocabulary 'words'"):
