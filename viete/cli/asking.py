@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from viete.ask.question_list import ListedQuestion
     from viete.evaluate.answers import Answer
     from viete.graph.card import CardData
+    from viete.nouns.model import Model
     from viete.nouns.run import Questions
     from viete.report.answer_rows import AnswerRow
 
@@ -48,6 +49,15 @@ class AskedInputs(InputOptions):
         typer.Option(help="The number that ∂x^3 is a derivative of, as logits_{-1,5}; ∂x'^3 is of "
                      "that number of the text of --against."),
     ] = None  # fmt: skip
+
+    def ids(self, card: CardData, model: Model | None) -> Any:
+        """As of any run; questions about weights alone are asked of a text too."""
+        if (self.tokens, self.text) == (None, None):
+            raise VieteError(
+                "give the input as --tokens 3,1,4, of a model as --text TEXT, or several texts as "
+                "--texts FILE; for a question about weights alone any will do, such as --tokens 0"
+            )
+        return super().ids(card, model)
 
     def examples(self) -> list[Example]:
         """The texts, one or those of the file; none of those that are drawn, see `drawn`."""

@@ -187,8 +187,8 @@ class BytePairs:
         least = BYTES + len(special)
         if size < least:
             raise VieteError(
-                f"a byte-pair vocabulary of {size} has no room for the {BYTES} bytes and the special "
-                f"tokens, of which there are {len(special)}; it takes at least {least}"
+                f"a byte-pair vocabulary of {size} has no room for the {BYTES} bytes and the "
+                f"special tokens, of which there are {len(special)}; it takes at least {least}"
             )
         if size >= 2**32:  # the library numbers tokens in 32 bits
             raise VieteError(f"a byte-pair vocabulary has fewer than 2^32 tokens, not {size}")
