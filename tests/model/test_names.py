@@ -141,8 +141,8 @@ def test_grouped_heads_are_on_one_axis_the_group_first() -> None:
 
 def test_a_name_that_a_card_lacks_is_refused_with_its_own_equations() -> None:
     wanted = {
-        ("pythia", "blocks.0.hook_resid_mid"): "Pythia has no hook_resid_mid: the MLP reads the "
-        "same stream as attention: vⁱ = LN(xⁱ⁻¹; γ_Mⁱ, β_Mⁱ, ε), xⁱ = xⁱ⁻¹ + aⁱ + mⁱ",
+        ("pythia", "blocks.0.hook_resid_mid"): "Pythia has no hook_resid_mid: no MLP reads what "
+        "attention has added: vⁱ = LN(xⁱ⁻¹; γ_Mⁱ, β_Mⁱ, ε), xⁱ = xⁱ⁻¹ + aⁱ + mⁱ",
         ("gpt2", "blocks.0.attn.hook_rot_q"): "GPT-2 has no attn.hook_rot_q: its queries are not "
         "rotated: Q^{i,h} = uⁱ W_Q^{i,h} + b_Q^{i,h}",
         ("llama", "hook_pos_embed"): "Llama has no hook_pos_embed: its embedding is x⁰ = W_E[t]",

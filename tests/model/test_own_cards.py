@@ -268,6 +268,41 @@ def test_names_of_the_field_say_what_is_missing(files: Path) -> None:
     assert not zero.any()
 
 
+def test_heads_that_read_the_stream_without_a_name_for_their_values() -> None:
+    model = vt.load(Path(__file__).parents[2] / "docs" / "models" / "two-layers.md")
+    ids = np.array([[1, 2, 3, 4, 1, 2, 3, 4]])
+    _, cache = model.run_with_cache(ids)
+    for block in range(2):
+        x, pattern = cache["resid_pre", block][:, :, None], cache["pattern", block]
+        v = np.einsum("bnhd,hde->bnhe", x.repeat(2, 2), model.W_V[block])
+        z = np.einsum("bhnm,bmhe->bnhe", pattern, v)
+        result = np.einsum("bnhe,hed->bnhd", z, model.W_O[block])
+        for name, theirs in (("v", v), ("z", z), ("result", result)):
+            assert np.allclose(cache[name, block], theirs, atol=1e-5)
+        assert np.allclose(cache["attn_out", block], result.sum(2), atol=1e-5)
+    stream = cache.decompose_resid().sum(0)
+    assert np.allclose(stream, cache["resid_post", 1], atol=1e-4)
+    again = model.run_with_hooks(ids, fwd_hooks=[("blocks.1.attn.hook_v", lambda v, hook: 0 * v)])
+    assert np.allclose(again, model.put("r^{2,h} = 0").run(ids)["logits"], atol=1e-5)
+    greedy = model.generate(ids, 3, do_sample=False)
+    assert (model.generate(ids, 3, temperature=0) == greedy).all()
+
+
+def test_a_stack_of_what_has_no_names_is_refused(files: Path) -> None:
+    model = vt.load(files / "mine.safetensors", card=files / "mine.md")
+    _, cache = model.run_with_cache(T)
+    with pytest.raises(VieteError, match="Classifier has no hook_attn_out"):
+        cache.decompose_resid()
+
+
+def test_with_stands_behind_the_whole_question() -> None:
+    run = vt.read("attention-only-2").bind(V=7, d=8, H=2).with_weights(seed=0).run([1, 2, 3])
+    with pytest.raises(VieteError, match="with stands behind the whole question"):
+        run["(logits_{-1,5} with x^1 = 0) - logits_{-1,5}"]
+    change = run.ask("logits_{-1,5} - logits'_{-1,5} with x^1 = 0", against=run)
+    assert np.allclose(change, run["logits_{-1,5} with x^1 = 0"] - run["logits_{-1,5}"])
+
+
 def test_saved_and_opened_again(files: Path) -> None:
     model = vt.read(CLASSIFIER)
     out = model.save(files / "out", {k.replace("gamma", "γ"): v
