@@ -11,7 +11,7 @@ from viete.analysis.kinds import COMPARISONS
 from viete.ask.claim_means import OverTexts, is_over_texts
 from viete.ask.claim_proofs import proof_of
 from viete.ask.claim_runs import ClaimRuns
-from viete.ask.claim_texts import ReadTexts, Texts
+from viete.ask.claim_texts import ReadTexts, Texts, is_drawn
 from viete.ask.claims import Choice, Finding, all_of, one_of, outcomes
 from viete.ask.statements import TOLERANCE, Witness
 from viete.document.displayed import Displayed
@@ -34,7 +34,8 @@ NAMES = {"row": "row", "col": "column", "batch": "sequence"}
 class Verdict:
     """One claim and what became of it over ``texts`` runs; ``proof`` says why it always holds.
 
-    ``written`` is the claim with its tokens by their words.
+    ``written`` is the claim with its tokens by their words. ``instead`` says that other texts were
+    given than the file has that it names.
     """
 
     claim: Claim
@@ -42,6 +43,7 @@ class Verdict:
     texts: int = 0
     proof: str = ""
     written: str = ""
+    instead: bool = False
 
     @property
     def failure(self) -> Witness | None:
@@ -75,7 +77,8 @@ class Verdict:
         """What was found, in a line."""
         claim = self.claim
         over = f"{self.texts} text{'s' * (self.texts != 1)}"
-        over += f" of {claim.texts}" if claim.texts else ""
+        if claim.texts:
+            over += " given in place of these" if self.instead else f" of {claim.texts}"
         if self.proof:
             return f"{self.proof}; {self.measured(over)}"
         return self.measured(over)
@@ -214,6 +217,7 @@ def check_claims(
     verdicts: dict[int, Verdict] = {}
     for about in dict.fromkeys((c.texts, c.count) for c in claims):
         group = {j: c for j, c in enumerate(claims) if (c.texts, c.count) == about}
+        instead = bool(about[0]) and texts is not None and not is_drawn(about[0])
         found: dict[int, dict[Choice, Finding]] = {j: {} for j in group}
         together = {j: OverTexts(c) for j, c in group.items() if is_over_texts(c)}
         runs, written = 0, dict[int, str]()
@@ -231,7 +235,8 @@ def check_claims(
         for j, over in together.items():
             found[j] = outcomes(run, over.made())
         for j, claim in group.items():
-            verdict = Verdict(claim, one_of(found[j].values()), runs, written=written[j])
+            finding = one_of(found[j].values())
+            verdict = Verdict(claim, finding, runs, written=written[j], instead=instead)
             holds = verdict.failure is None and not verdict.finding.empty and j not in together
             verdicts[j] = replace(verdict, proof=proof_of(card, claim)) if holds else verdict
     ordered = tuple(verdicts[j] for j in range(len(claims)))
