@@ -110,6 +110,8 @@ def test_a_circuit_is_held_to_every_step(run: Path, tmp_path: Path) -> None:
         numbers = search.of_model, search.measured(()), search.measured(edges)
         expected = tuple(float(x.mean()) for x in numbers)
         assert (found.of_model, found.of_none, found.value) == pytest.approx(expected, rel=1e-6)
+    scored = model.checkpoints("4").circuit(NUMBER, TEXTS, 5, score="patching")
+    assert scored.edges == model.circuits(NUMBER, TEXTS, score="patching").largest(5)
     path = tmp_path / "curves.csv"
     asked = ("circuit", run, "--revision", "1,4", "--of", NUMBER, "--texts", "random(4)",
              "--edges", 5)  # fmt: skip

@@ -138,7 +138,7 @@ def svd(run: Run, asked: Headed, behind: str = "") -> Svd:
 
 
 def floats(found: Answer) -> np.ndarray:
-    """An answer's numbers. Raises VieteError for what is no matrix, and for others than floats."""
+    """An answer's numbers. Raises VieteError for what is no matrix of finite floats."""
     array = in_numpy(found.array)
     if array.dtype.kind not in "fiub":
         raise VieteError(
@@ -146,6 +146,9 @@ def floats(found: Answer) -> np.ndarray:
         )
     if array.ndim < 2 or found.axes[-1] == "1":
         raise VieteError(f"{found.question} is no matrix: its axes are {', '.join(found.axes)}")
+    if not np.isfinite(array).all():
+        raise VieteError(f"{found.question} has entries that are no finite numbers, so it has no "
+                         f"directions")  # fmt: skip
     return np.asarray(array, np.float64)
 
 

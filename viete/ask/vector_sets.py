@@ -144,6 +144,9 @@ def pca(runs: Sequence[Run], asked: Headed, behind: str = "") -> Pca:
         raise VieteError(
             f"{question} is one vector, which has no variance; give several texts or positions"
         )
+    if not np.isfinite(found.array).all():
+        raise VieteError(f"{question} has entries that are no finite numbers, so it has no "
+                         f"components")  # fmt: skip
     mean = found.array.mean(0)
     u, s, v = np.linalg.svd(found.array - mean, full_matrices=False)
     count = min(asked.count or USUAL, m, d)

@@ -10,6 +10,7 @@ import numpy as np
 from viete.causes.hypothesis import EdgeClaim
 from viete.causes.mediation import brief
 from viete.causes.scrubbing import Scrubbing, check_length
+from viete.circuits.ablation import check_finite
 from viete.document.displayed import Displayed
 from viete.document.rendering import render
 from viete.document.tree import Block, paragraph, table
@@ -99,6 +100,8 @@ def scrub_findings(scrubbing: Scrubbing, texts: str, draws: int, seed: int) -> S
     """
     check_length(scrubbing.groups)
     of_model, of_random = scrubbing.model.of_model, scrubbing.random(draws, seed)
+    check_finite(scrubbing.model.of, of_model, "as it is")
+    check_finite(scrubbing.model.of, of_random, "where all values are of any text")
     whole, none = float(of_model.mean()), float(of_random.mean())
     if not abs(whole - none) > SAME * max(abs(whole), abs(none)):
         raise VieteError(

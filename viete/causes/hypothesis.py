@@ -54,8 +54,12 @@ def read_hypothesis(source: str | Path) -> tuple[EdgeClaim, ...]:
     Raises VieteError, with the line, for an item that is no claim, and for a page without one.
     """
     if isinstance(source, Path):
-        with os_refusals(source):
-            content, name = regular(source, SETTINGS).read_text("utf-8-sig"), str(source)
+        name = str(source)
+        try:
+            with os_refusals(source):
+                content = regular(source, SETTINGS).read_text("utf-8-sig")
+        except UnicodeDecodeError:
+            raise VieteError(f"{source}: a hypothesis is in UTF-8, a claim a line") from None
     else:
         content, name = source, "<hypothesis>"
     rows: list[tuple[int, Text]] = []

@@ -123,6 +123,10 @@ def one_number(run: Run, of: str) -> float:
     if found.ndim:
         raise VieteError(f"an effect is on one number of each text, such as logits_{{-1, 5}}, and "
                          f"{of} is several")  # fmt: skip
+    if not np.isfinite(found):
+        raise VieteError(
+            f"{of} is {found} of a text, and effects are differences of finite numbers"
+        )
     return float(found)
 
 
@@ -234,7 +238,13 @@ def together(
     column = base.reshape(-1, *(1,) * in_numpy(first.array).ndim)
 
     def effects(answers: Sequence[Answer]) -> np.ndarray:
-        return np.stack([in_numpy(a.array).astype(np.float64) for a in answers]) - column
+        numbers = np.stack([in_numpy(a.array).astype(np.float64) for a in answers])
+        if not np.isfinite(numbers).all():
+            raise VieteError(
+                f"{of} is not a finite number of every text with {mediators.changes()}, so an "
+                f"effect has no mean"
+            )
+        return numbers - column
 
     letters = {axis: numbers_of_axis(run, axis, labels)
                for axis, labels in zip(first.axes, first.labels, strict=True)}  # fmt: skip

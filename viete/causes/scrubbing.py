@@ -90,8 +90,14 @@ class Scrubbing:
         """A value with the claims below it, each at the stream that it is about."""
         ports = tuple(dict.fromkeys(p for ref in ends for p in self.ports_of(ref)))
         found: dict[Port, list[tuple[EdgeClaim, CircuitEdge]]] = {p: [] for p in ports}
+        edges = set[CircuitEdge]()
         for claim in claims:
             edge = self.edge(claim, ports)
+            if edge in edges:
+                raise claim.writer.error(
+                    f"{edge} has a claim already; write all that it depends on in one, with commas"
+                )
+            edges.add(edge)
             for p in ports:
                 if p.reader == edge.reader and edge.writer in p.writers:
                     found[p].append((claim, edge))

@@ -79,6 +79,11 @@ class Ablations:
         first.scope = replace(first.scope, words=known)
         self.of = self.number(first, of)
         roots = [x for x in refs(self.of) if x.symbol.kind == "value"]
+        if not roots:
+            raise VieteError(
+                f"{of} is made of no value that {card.title} computes, so no edge leads to it; "
+                f"take a number such as logits_{{-1, 5}}"
+            )
         self.wiring = Wiring(self.program, dict.fromkeys(roots))
         self.metric = transform(self.of, own_name)
         self.whole = circuit_card(self.wiring, None, self.of)
@@ -249,8 +254,10 @@ class Ablations:
     def ends(self) -> tuple[float, float]:
         """What all edges give and what none gives, in the mean over the texts.
 
-        Raises VieteError where they give the same.
+        Raises VieteError where they give the same, and where a text's number is not finite.
         """
+        check_finite(self.of, self.of_model, "with all edges")
+        check_finite(self.of, self.of_none, "without any edge")
         whole, none = float(self.of_model.mean()), float(self.of_none.mean())
         if not abs(whole - none) > SAME * max(abs(whole), abs(none)):
             raise VieteError(
@@ -258,6 +265,15 @@ class Ablations:
                 "there is nothing to explain; take a number that depends on the text, as a loss"
             )
         return whole, none
+
+
+def check_finite(of: Expr, numbers: np.ndarray, where: str) -> None:
+    """Refuse a number that is infinite, or none, of some text."""
+    if (wrong := ~np.isfinite(numbers)).any():
+        raise VieteError(
+            f"{show(of)} is {numbers[wrong][0]} {where} on {wrong.sum()} of {len(numbers)} texts; "
+            f"take a number that is finite on all of them"
+        )
 
 
 def batches(
@@ -286,4 +302,4 @@ def with_numbers(
     return replace(card, inputs=tuple(inputs))
 
 
-__all__ = ["Ablations"]
+__all__ = ["Ablations", "check_finite"]

@@ -11,6 +11,7 @@ from viete.circuits.search import Circuits
 from viete.document.displayed import Displayed
 from viete.document.rendering import render
 from viete.document.tree import Block, paragraph, table
+from viete.errors import VieteError
 from viete.evaluate.answer_page import literal
 from viete.notation.printer import show
 from viete.notation.tree import Expr
@@ -87,11 +88,16 @@ class CircuitFindings(Displayed):
 def findings(circuits: Circuits, edges: Collection[CircuitEdge]) -> CircuitFindings:
     """What there is to say about some edges.
 
-    Raises VieteError where all edges give what none gives, so that there is nothing to explain.
+    Raises VieteError where all edges give what none gives, so that there is nothing to explain,
+    and for no edge.
     """
     _ = circuits.ends
     chosen = set(edges)
     some = tuple(e for e in circuits.edges if e in chosen or e.whole in chosen)
+    if not some:
+        raise VieteError(
+            f"of so few edges none leads all the way from a text to {show(circuits.of)}; take more"
+        )
     return CircuitFindings(
         of=circuits.of,
         texts=circuits.source or f"{len(circuits.of_model)} texts",

@@ -64,8 +64,13 @@ def circuit(
     from viete.nouns.card import Card
 
     counts = numbers_of(edges)
+    if confirm and len(counts) > 1:
+        raise VieteError("--confirm goes with one number of edges: --edges 20")
+    if score == "patching" and steps > 1:
+        raise VieteError("--score patching takes no derivatives: leave out --steps")
     if source.revision is not None and (source.revision == "all" or "," in source.revision):
-        return over_training(source, weights, of, texts, counts, steps, positions, output)
+        how = steps, score, nodes, confirm, positions
+        return over_training(source, weights, of, texts, counts, how, output)
     if output is not None and len(counts) == 1:  # before the search, which may be long
         if output.suffix not in ("", ".md"):
             raise VieteError(f"-o {output}: a circuit is a card, circuit.md, or a folder")
@@ -91,7 +96,7 @@ def circuit(
 
 def over_training(
     source: SourceOptions, weights: WeightOptions, of: str, texts: str, counts: list[int],
-    steps: int, positions: bool, output: Path | None,
+    how: tuple[int, str, str, bool, bool], output: Path | None,
 ) -> None:  # fmt: skip
     """The circuit of the last checkpoint, held to all: a table, or with a file its format."""
     from viete.document.colours import svg_file
@@ -116,7 +121,7 @@ def over_training(
             tell(1)
             return replace(source, revision=name).model()
 
-        history = Checkpoints(opened, names).circuit(of, texts, counts[0], steps, positions)
+        history = Checkpoints(opened, names).circuit(of, texts, counts[0], *how)
     title = f"A circuit of {len(history.edges)} edges over training"
     match suffix:
         case ".svg":

@@ -171,7 +171,8 @@ class SourceOptions:
         from viete.model.trained import is_run
 
         def named(text: str) -> bool:
-            return bool(FILE.search(text)) or Path(text).is_dir() or is_run(text)
+            path = text.startswith((".", "/", "~")) or bool(FILE.search(text))
+            return path or Path(text).is_dir() or is_run(text)
 
         if not any(map(named, self.changes or ())):
             return {}

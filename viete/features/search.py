@@ -78,6 +78,8 @@ class FeatureSearch:
         formula, value = self.tracer.run.parse(text), self.tracer.value(text)
         if value.ndim:
             raise VieteError(f"a graph is of a number, and {text} has the shape {value.shape}")
+        if not np.isfinite(value):
+            raise VieteError(f"{text} is {value}, and a graph is of a finite number")
         name = self.tracer.run.in_words(formula, "unicode")
         node = FeatureNode(TARGET, None, self.place(formula), None, float(value), share, 0.0, name)
         if (

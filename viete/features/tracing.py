@@ -203,6 +203,8 @@ class FeatureTracer:
         plain = without_calls(self.card, query(run, of).formula)
         parts = opened.lines.parts(opened.normal(plain))
         named = [opened.named(p.whole) for p in parts if p.kind != CONSTANT]
+        if not named:
+            raise VieteError(f"no feature and no token leads to {show(of)}, so it has no graph")
         there = self.held.program.model.symbols
 
         def as_given(x: Expr) -> Expr | None:

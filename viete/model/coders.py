@@ -27,6 +27,7 @@ from viete.model.trained import is_run
 from viete.model.trained_coders import learned_coder, widened
 
 FILES = (".npz", ".safetensors")
+PATHS = (".", "/", "~")
 ACROSS = re.compile(r"W_enc_(\d+)\.safetensors$")
 LAYER = re.compile(r"layer_(\d+)(\.safetensors|\.npz)?$")
 BLOCK = re.compile(r"blocks\.(\d+)\.(.+)$")
@@ -82,9 +83,11 @@ def coders_of(text: str) -> Coders | None:
     """
     if text.endswith(FILES) or Path(text).is_dir() or is_run(text):
         return read_coders(text)
+    if text.startswith(PATHS):
+        raise VieteError(f"there is no file or folder {text}")
     found = PUT.match(text)
     path = "" if found is None else found["path"].strip()
-    if found is None or not (path.endswith(FILES) or path.startswith((".", "/", "~"))
+    if found is None or not (path.endswith(FILES) or path.startswith(PATHS)
                              or ("/" in path and Path(path).exists())):  # fmt: skip
         return None
     where = Path(path).expanduser()
@@ -185,6 +188,8 @@ def tensors(path: Path) -> dict[str, np.ndarray]:
     """The arrays of a file."""
     file = open_tensors(path)
     arrays: dict[str, Any] = {name: np.asarray(file.load(name, "numpy")) for name in file.infos}
+    if wrong := [name for name, a in arrays.items() if a.dtype.kind == "c"]:
+        raise VieteError(f"{wrong[0]} of {path} holds complex numbers; features have real ones")
     return {name: widened(a) for name, a in arrays.items()}
 
 

@@ -90,6 +90,12 @@ class PlaceValues:
         self.program, self.item = program(card), card.inputs[0].name
         shapes = self.program.shapes
         widths = [shapes.located(Text(show(e)), e, frozenset()).shape[1] for e in self.places]
+        for e, width in zip(self.places, widths, strict=True):
+            if width.value(self.program.sizes) is None:
+                raise VieteError(
+                    f"the rows of {show(e)} are {width} wide, as the text is long; features read "
+                    f"and write rows of one width, such as those of {example(card)}"
+                )
         self.widths = tuple(int(w.evaluate(self.program.sizes)) for w in widths)
 
     def __call__(self, ids: Array) -> list[np.ndarray]:

@@ -69,6 +69,7 @@ class Checkpoints:
 
     def circuit(
         self, of: str, texts: Any, edges: int | Collection[CircuitEdge] = 20, steps: int = 1,
+        score: str = "gradient", nodes: str = "heads", confirm: bool = False,
         positions: bool = False,
     ) -> CircuitHistory:  # fmt: skip
         """A circuit over training: its edges are those of the last checkpoint, at every step.
@@ -77,17 +78,18 @@ class Checkpoints:
         >>> history.first(0.9)  # doctest: +SKIP
         250
 
-        ``of``, ``texts``, ``edges`` and ``positions`` are as in `Model.circuit`. Ctrl-C ends it
-        with the steps that are done. Raises VieteError as `Model.circuit` does.
+        All that is given is as in `Model.circuit`. Ctrl-C ends it with the steps that are done.
+        Raises VieteError as `Model.circuit` does.
         """
-        last = self.open(self.names[-1]).circuits(of, texts, steps, positions=positions)
-        some = last.largest(edges) if isinstance(edges, int) else tuple(edges)
+        last = self.open(self.names[-1]).circuits(of, texts, steps, score, nodes, positions)
+        chosen = last.confirmed if confirm else last.largest
+        some = chosen(edges) if isinstance(edges, int) else tuple(edges)
         source, number = last.source or f"{len(last.of_model)} texts", last.of
         del last
         found = []
         try:
             for step, model in self:
-                found.append(circuit_step(step, model.circuits(of, texts), some))
+                found.append(circuit_step(step, model.circuits(of, texts, nodes=nodes), some))
         except KeyboardInterrupt:
             if not found:
                 raise

@@ -22,6 +22,7 @@ from viete.evaluate.answers import Answer
 from viete.evaluate.run import Run
 
 MOST_CLASSES = 200
+LARGEST = 1e100  # of a label, whose square is a number too
 KINDS = ("classes", "numbers")
 Label = Any
 
@@ -103,8 +104,12 @@ def probe_examples(
         given = labels[k] if labels is not None else example.values.get(label) if key else None
         if given is None and (key or labels is not None):
             raise example.place.error(f"this line has no {label}")
+        if given is not None and np.ndim(given):
+            raise example.place.error(f"{label} is a word or a number, not {given!r:.40}")
         known = None if given is not None else labelled(run, label, texts)
         vectors, places = of_text(run.answer(of), given, known)
+        if not np.isfinite(vectors.values).all():
+            raise example.place.error(f"{of} is not finite on this text, so no probe reads it")
         letters = () if known is None else known.axes
         found.append(replace(vectors, length=length_of(run)))
         names.append((places, vectors.values.shape))
@@ -221,8 +226,10 @@ def coded(
     if kind == "numbers" and not numbers:
         raise VieteError(f"{label} is {every[0]!r:.40} of a text, which is no number")
     if kind == "numbers" or (kind is None and numbers and not whole):
-        if not np.isfinite(every).all():
-            raise VieteError(f"{label} is not a finite number of every text")
+        if not (np.abs(every) <= LARGEST).all():
+            raise VieteError(
+                f"{label} is not a finite number of every text, of at most {LARGEST:g} in size"
+            )
         return (), tuple(np.array(row, float) for row in labels)
     classes = sorted(set(every)) if numbers else sorted(set(every), key=str)
     if not 1 < len(classes) <= MOST_CLASSES:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import prod, sqrt
+from math import inf, prod, sqrt
 
 import numpy as np
 
@@ -61,8 +61,13 @@ class Probes(Displayed):
             raise VieteError(f"a probe is fitted by {' or '.join(FITS)}, not by {method!r:.40}")
         if not 0 < held < 1:
             raise VieteError(f"the share of texts held out is between 0 and 1, not {held}")
-        if not penalty > 0:
-            raise VieteError(f"the penalty is a number above 0, not {penalty}")
+        if not 0 < penalty < inf:
+            raise VieteError(f"the penalty is a finite number above 0, not {penalty}")
+        if method == "means" and not examples.classes:
+            raise VieteError(
+                f"{examples.label} is a number of each text, and class means are of classes; "
+                f"numbers are read by ridge regression, without a method"
+            )
         self.examples, self.method, self.penalty, self.seed = examples, method, penalty, seed
         self.held = held_out(examples, held, seed)
         self.train = [k for k in range(len(examples.texts)) if k not in set(self.held)]
