@@ -17,10 +17,13 @@ from viete.ask.card_claims import check_claims
 from viete.circuits.card import live_edges
 from viete.circuits.confirming import THRESHOLDS, Trials
 from viete.circuits.edges import Wiring
+from viete.circuits.findings import CircuitFindings
+from viete.circuits.numbers import CircuitNumbers
 from viete.circuits.search import Circuits
 from viete.errors import VieteError
 from viete.evaluate.schedule import program
 from viete.notation.printer import show
+from viete.notation.tree import num
 
 torch = pytest.importorskip("torch")
 
@@ -516,3 +519,16 @@ def test_a_circuit_is_a_model_whose_claims_hold(tmp_path: Path) -> None:
         model.circuits("0 logits_{-1,3}", "random(6)").sweep([3])
     with pytest.raises(VieteError, match="one number of each text"):
         model.circuits("logits_{-1}", "random(6)")
+
+
+def test_little_to_explain_is_said() -> None:
+    def said(span: float) -> str:
+        model, none = np.array([3.0, -3.0, 3.0, -3.0]) + span, np.zeros(4)
+        numbers = CircuitNumbers(model, none, model, none, {})
+        found = CircuitFindings(of=num(1), texts="4 texts", count=0, edges=(), numbers=numbers,
+                                estimates={}, exact={}, score="gradient")  # fmt: skip
+        return str(found)
+
+    error = np.std([3, -3, 3, -3], ddof=1) / 2
+    assert "There is little to explain" in said(1.9 * error)
+    assert "There is little to explain" not in said(2.1 * error)

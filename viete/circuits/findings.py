@@ -56,7 +56,8 @@ class CircuitFindings(Displayed):
     def sentences(self, number: str) -> list[str]:
         """What was measured, in words, with a name for the number."""
         each = self.numbers
-        return [
+        error = each.error(lambda x: x.span)
+        out = [
             f"{len(self.edges)} of {self.count} edges. All else is at its mean over "
             f"{self.texts}, position by position.",
             f"With all edges {number} is {each.model.mean():.4f}, with none "
@@ -65,6 +66,11 @@ class CircuitFindings(Displayed):
             f"Faithfulness {self.faithfulness:.3f}, completeness {self.completeness:.3f}, "
             f"minimality {self.minimality:.3f}.",
         ]
+        if abs(each.span) < 2 * error:
+            out.append(f"There is little to explain: all edges and none differ by {each.span:.4f}, "
+                       f"with a standard error of {error:.4f} over these texts. So these shares "
+                       f"may be quite others on other texts.")  # fmt: skip
+        return out
 
     def named(self, edge: CircuitEdge) -> str:
         """An edge, with the token of its position where all texts have the same."""
