@@ -131,7 +131,7 @@ SETTINGS = [
     ("--validation 1", "--validation is a share of the data, from 0, below 1, not 1.0"),
     ("--validation nan", "--validation is a share of the data"),
     ("--validation 0.001", "its validation part has 2 tokens, and a window takes 17"),
-    ("--kind poems", "no kind of data 'poems'; kinds are text, dialogs, jsonl"),
+    ("--kind poems", "no kind of data 'poems'; kinds are text, lines, dialogs, jsonl"),
     ("--kind jsonl", "rose.txt:1:1: this line is not JSON"),
     ("--kind dialogs", "rose.txt:1:1: "),
     ("--loss-on user", "--loss-on is one of all, assistant"),
