@@ -113,6 +113,8 @@ def test_a_circuit_is_held_to_every_step(run: Path, tmp_path: Path) -> None:
     scored = model.checkpoints("4").circuit(NUMBER, TEXTS, 5, score="patching")
     assert scored.edges == model.circuits(NUMBER, TEXTS, score="patching").largest(5)
     path = tmp_path / "curves.csv"
+    other = model.checkpoints("4").circuit(NUMBER, TEXTS, edges=5, score="patching", confirm=True)
+    assert set(other.edges) == set(model.circuits(NUMBER, TEXTS, score="patching").confirmed(5))
     asked = ("circuit", run, "--revision", "1,4", "--of", NUMBER, "--texts", "random(4)",
              "--edges", 5)  # fmt: skip
     viete(*asked, "-o", path)

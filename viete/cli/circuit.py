@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -69,8 +70,9 @@ def circuit(
     if score == "patching" and steps > 1:
         raise VieteError("--score patching takes no derivatives: leave out --steps")
     if source.revision is not None and (source.revision == "all" or "," in source.revision):
-        how = steps, score, nodes, confirm, positions
-        return over_training(source, weights, of, texts, counts, how, output)
+        search = {"steps": steps, "score": score, "nodes": nodes, "positions": positions,
+                  "confirm": confirm}  # fmt: skip
+        return over_training(source, weights, of, texts, counts, search, output)
     if output is not None and len(counts) == 1:  # before the search, which may be long
         if output.suffix not in ("", ".md"):
             raise VieteError(f"-o {output}: a circuit is a card, circuit.md, or a folder")
@@ -96,7 +98,7 @@ def circuit(
 
 def over_training(
     source: SourceOptions, weights: WeightOptions, of: str, texts: str, counts: list[int],
-    how: tuple[int, str, str, bool, bool], output: Path | None,
+    search: Mapping[str, Any], output: Path | None,
 ) -> None:  # fmt: skip
     """The circuit of the last checkpoint, held to all: a table, or with a file its format."""
     from viete.document.colours import svg_file
@@ -121,7 +123,7 @@ def over_training(
             tell(1)
             return replace(source, revision=name).model()
 
-        history = Checkpoints(opened, names).circuit(of, texts, counts[0], *how)
+        history = Checkpoints(opened, names).circuit(of, texts, counts[0], **search)
     title = f"A circuit of {len(history.edges)} edges over training"
     match suffix:
         case ".svg":

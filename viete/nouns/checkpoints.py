@@ -69,8 +69,8 @@ class Checkpoints:
 
     def circuit(
         self, of: str, texts: Any, edges: int | Collection[CircuitEdge] = 20, steps: int = 1,
-        score: str = "gradient", nodes: str = "heads", confirm: bool = False,
-        positions: bool = False,
+        score: str = "gradient", nodes: str = "heads", positions: bool = False,
+        confirm: bool = False,
     ) -> CircuitHistory:  # fmt: skip
         """A circuit over training: its edges are those of the last checkpoint, at every step.
 
@@ -78,18 +78,20 @@ class Checkpoints:
         >>> history.first(0.9)  # doctest: +SKIP
         250
 
-        All that is given is as in `Model.circuit`. Ctrl-C ends it with the steps that are done.
-        Raises VieteError as `Model.circuit` does.
+        What it takes is as in `Model.circuit`. Ctrl-C ends it with the steps that are done. Raises
+        VieteError as `Model.circuit` does.
         """
         last = self.open(self.names[-1]).circuits(of, texts, steps, score, nodes, positions)
-        chosen = last.confirmed if confirm else last.largest
-        some = chosen(edges) if isinstance(edges, int) else tuple(edges)
+        if isinstance(edges, int):
+            edges = last.confirmed(edges) if confirm else last.largest(edges)
+        some = tuple(edges)
         source, number = last.source or f"{len(last.of_model)} texts", last.of
         del last
         found = []
         try:
             for step, model in self:
-                found.append(circuit_step(step, model.circuits(of, texts, nodes=nodes), some))
+                circuits = model.circuits(of, texts, nodes=nodes, positions=positions)
+                found.append(circuit_step(step, circuits, some))
         except KeyboardInterrupt:
             if not found:
                 raise
