@@ -112,6 +112,9 @@ def test_a_circuit_is_held_to_every_step(run: Path, tmp_path: Path) -> None:
         assert (found.of_model, found.of_none, found.value) == pytest.approx(expected, rel=1e-6)
     scored = model.checkpoints("4").circuit(NUMBER, TEXTS, 5, score="patching")
     assert scored.edges == model.circuits(NUMBER, TEXTS, score="patching").largest(5)
+    for of, edges, said in (("log(-1 - logits_{-1,1}^2)", 5, "is nan"), (NUMBER, [], "take more")):
+        with pytest.raises(vt.VieteError, match=said):
+            model.checkpoints("4").circuit(of, TEXTS, edges)
     path = tmp_path / "curves.csv"
     other = model.checkpoints("4").circuit(NUMBER, TEXTS, edges=5, score="patching", confirm=True)
     assert set(other.edges) == set(model.circuits(NUMBER, TEXTS, score="patching").confirmed(5))

@@ -17,6 +17,7 @@ from tests.command_line import viete
 from viete.features.search import feature_graph
 from viete.model.coders import coders_of, read_coders
 from viete.model.places import PlaceValues, place_of
+from viete.text.prompts import TextReader, WordIds
 
 M = vt.read("attention-only-2").bind(V=6, d=8, H=2, n_max=12).with_weights(seed=0)
 DRAW = np.random.default_rng(0)
@@ -81,6 +82,13 @@ def test_graphs_of_no_number_and_complex_features_are_refused(tmp_path: Path) ->
             feature_graph(run, of)
     with pytest.raises(vt.VieteError, match=r"W_enc .* holds complex numbers"):
         read_coders(coder(tmp_path / "complex.npz", W_enc=1j * np.ones((8, 9))))
+
+
+def test_a_line_of_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+    card = vt.read("exact-lesson")
+    (path := tmp_path / "texts.txt").write_text("a b\na zebra\n", "utf-8")
+    with pytest.raises(vt.VieteError, match=r"texts\.txt:2:1: .*zebra"):
+        TextReader(WordIds(card.title, {"a": 0, "b": 1})).file(str(path))
 
 
 def test_what_a_command_would_not_heed_is_refused(tmp_path: Path) -> None:

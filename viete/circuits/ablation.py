@@ -267,6 +267,11 @@ class Ablations:
         return whole, none
 
 
+def no_edge(of: Expr) -> str:
+    """What there is to say of a circuit without an edge."""
+    return f"of so few edges none leads all the way from a text to {show(of)}; take more"
+
+
 def check_finite(of: Expr, numbers: np.ndarray, where: str) -> None:
     """Refuse a number that is infinite, or none, of some text."""
     if (wrong := ~np.isfinite(numbers)).any():
@@ -302,4 +307,4 @@ def with_numbers(
     return replace(card, inputs=tuple(inputs))
 
 
-__all__ = ["Ablations", "check_finite"]
+__all__ = ["Ablations", "check_finite", "no_edge"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from viete.circuits.ablation import no_edge
 from viete.circuits.edges import CircuitEdge
 from viete.circuits.numbers import CircuitNumbers
 from viete.circuits.search import Circuits
@@ -101,9 +102,7 @@ def findings(circuits: Circuits, edges: Collection[CircuitEdge]) -> CircuitFindi
     chosen = set(edges)
     some = tuple(e for e in circuits.edges if e in chosen or e.whole in chosen)
     if not some:
-        raise VieteError(
-            f"of so few edges none leads all the way from a text to {show(circuits.of)}; take more"
-        )
+        raise VieteError(no_edge(circuits.of))
     return CircuitFindings(
         of=circuits.of,
         texts=circuits.source or f"{len(circuits.of_model)} texts",

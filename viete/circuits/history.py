@@ -10,11 +10,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from math import isnan, nan
 
+from viete.circuits.ablation import check_finite, no_edge
 from viete.circuits.edges import CircuitEdge
 from viete.circuits.search import Circuits
 from viete.document.displayed import Displayed
 from viete.document.rendering import render
 from viete.document.tree import Block, paragraph, table
+from viete.errors import VieteError
 from viete.evaluate.answer_page import literal
 from viete.notation.printer import show
 from viete.notation.tree import Expr
@@ -84,7 +86,13 @@ class CircuitHistory(Displayed):
 
 
 def circuit_step(step: int, circuits: Circuits, edges: Collection[CircuitEdge]) -> CircuitStep:
-    """Some edges, held to the model of one step."""
+    """Some edges, held to the model of one step.
+
+    Raises VieteError for no edge, and where the number is not finite.
+    """
+    check_finite(circuits.of, circuits.of_model, f"at step {step}")
+    if not edges:
+        raise VieteError(no_edge(circuits.of))
     numbers = circuits.of_model, circuits.of_none, circuits.measured(edges)
     return CircuitStep(step, *(float(x.mean()) for x in numbers))
 

@@ -37,7 +37,14 @@ class TextReader:
         """The ids of a file of texts, with what it has beside each. Blank lines are passed over."""
         if not Path(path).is_file():
             raise VieteError(f"{path}: there is no such file of texts")
-        return [self.example(x) for x in read_examples(Path(path))]
+        return [self.line(x) for x in read_examples(Path(path))]
+
+    def line(self, given: Example) -> Example:
+        """A line of a file. Raises VieteError, with the line, for what is no text of the model."""
+        try:
+            return self.example(given)
+        except VieteError as error:
+            raise given.place.error(error.message) from None
 
     def example(self, given: Example) -> Example:
         """An example with ids for its text."""
