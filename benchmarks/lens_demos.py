@@ -115,9 +115,9 @@ def replaced(source: str, ours: bool) -> str:
 
 
 def batch(fast: Any, size: int, draw: np.random.Generator) -> torch.Tensor:
-    """Half of it sentences that end in the name that was given something, half repetitions."""
+    """Most of it sentences that end in the name that was given something, else repetitions."""
     texts = []
-    for _ in range(size // 2):
+    for _ in range(size * 3 // 4):
         giver, taker = draw.choice(NAMES, 2, replace=False)
         pair = [giver, taker][:: draw.choice([1, -1])]
         where = f"{draw.choice(['When', 'After'])} {pair[0]} and {pair[1]} went to the"

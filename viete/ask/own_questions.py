@@ -34,4 +34,4 @@ def own_answer(run: Run, asked: Headed, behind: str = "") -> Answer:
     return OWN[asked.word](run, asked, behind)
 
 
-__all__ = ["own_answer", "own_question"]
+__all__ = ["OWN", "own_answer", "own_question"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from viete.ask.own_questions import OWN
 from viete.errors import Text
 from viete.evaluate.run import Run
 from viete.notation.cursor import top_level
@@ -29,14 +30,18 @@ def changes_of(run: Run, name: object) -> tuple[Text, list[Text]] | None:
 
 
 def refuse_inside(text: Text, tokens: list[Token]) -> None:
-    """Refuse a ``with`` in parentheses: what is changed is a whole question."""
+    """Refuse a ``with`` in parentheses: what is changed is a whole question.
+
+    What stands in those of ``top_3(…)`` is one.
+    """
+    own = tokens[0].text in OWN
     open_: list[str] = []
     for token in tokens:
         if token.text in ("(", "[", "{"):
             open_.append(token.text)
         elif token.text in (")", "]", "}") and open_:
             open_.pop()
-        elif token.text == "with" and open_ and set(open_) == {"("}:
+        elif token.text == "with" and len(open_) > own and set(open_) == {"("}:
             raise text.error(
                 "with stands behind the whole question, outside of parentheses, and changes all "
                 "of it; a value as it is without the change has a prime, where the same text is "

@@ -23,7 +23,7 @@ import numpy as np
 from viete.errors import VieteError
 from viete.formats.files import open_tensors
 from viete.model.coder import READS, UNPLACED, WRITES, Coder, Coders
-from viete.model.trained import is_run
+from viete.model.trained import MARKDOWN, is_run
 from viete.model.trained_coders import learned_coder, widened
 
 FILES = (".npz", ".safetensors")
@@ -83,7 +83,7 @@ def coders_of(text: str) -> Coders | None:
     """
     if text.endswith(FILES) or Path(text).is_dir() or is_run(text):
         return read_coders(text)
-    if text.startswith(PATHS):
+    if text.startswith(PATHS) and not text.endswith(MARKDOWN):  # a page is one of equations
         raise VieteError(f"there is no file or folder {text}")
     found = PUT.match(text)
     path = "" if found is None else found["path"].strip()
