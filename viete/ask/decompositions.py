@@ -17,12 +17,12 @@ import numpy as np
 
 from viete.ask.question_heads import Headed
 from viete.ask.token_ends import TokenEnd, token_end
-from viete.ask.top import in_numpy
 from viete.document.tree import Block, TextTable, paragraph
 from viete.errors import Text, VieteError
 from viete.evaluate.answer_page import TABLES, literal
 from viete.evaluate.answers import Answer
 from viete.evaluate.factored import FactoredMatrix
+from viete.evaluate.inputs import in_numpy
 from viete.evaluate.labelled import COL, ROW, in_order
 from viete.evaluate.labels import axis_labels
 from viete.evaluate.queries import query

@@ -15,9 +15,9 @@ import numpy as np
 
 from viete.analysis.next_token import scored_tokens, vocabulary
 from viete.analysis.token_vectors import embeddings, rows_of_tokens
-from viete.ask.top import in_numpy
 from viete.errors import VieteError
 from viete.evaluate.answer_page import label
+from viete.evaluate.inputs import in_numpy
 from viete.evaluate.labels import axis_labels
 from viete.evaluate.queries import query
 from viete.evaluate.run import Run

@@ -18,7 +18,7 @@ import numpy as np
 from viete.ask.question_heads import headed
 from viete.errors import VieteError
 from viete.evaluate.answers import Answer
-from viete.evaluate.inputs import host
+from viete.evaluate.inputs import in_numpy
 from viete.evaluate.run import Run
 
 TOP = "top"
@@ -145,12 +145,6 @@ def surely_greatest(row: np.ndarray, count: int) -> list[int]:
                 f"bounds overlap"
             )
     return [int(k) for k in order[:count]]
-
-
-def in_numpy(array: Any) -> np.ndarray:
-    """An array, or one number, as NumPy has it, to which bfloat16 is unknown."""
-    array = array.float() if "bfloat16" in str(getattr(array, "dtype", "")) else array
-    return np.asarray(host(array))
 
 
 __all__ = ["TOP", "Top", "top", "top_of"]

@@ -13,11 +13,11 @@ import numpy as np
 from viete.ask.decompositions import DirectionRow, direction_table
 from viete.ask.question_heads import Headed
 from viete.ask.token_ends import TokenEnd, token_end
-from viete.ask.top import in_numpy
 from viete.document.tree import Block, paragraph
 from viete.errors import VieteError
 from viete.evaluate.answer_page import answer_blocks, literal
 from viete.evaluate.answers import Answer
+from viete.evaluate.inputs import in_numpy
 from viete.evaluate.run import Run
 
 PCA, COSINES = "pca", "cosines"

@@ -26,8 +26,9 @@ from viete.document.displayed import Displayed
 from viete.document.rendering import render
 from viete.document.tree import Block, paragraph, table
 from viete.errors import Text, VieteError
-from viete.evaluate.answer_page import in_numpy, literal, spelling
+from viete.evaluate.answer_page import literal, spelling
 from viete.evaluate.answers import Answer
+from viete.evaluate.inputs import in_numpy
 from viete.evaluate.run import Run
 from viete.evaluate.schedule import Program
 from viete.notation.cursor import top_level

@@ -105,7 +105,7 @@ def whole(card: CardData, name: str) -> str:
 def save_values(result: Any, path: Path) -> None:
     """All named values, under their names, whole or not at all."""
     from viete.atomic import behind
-    from viete.evaluate.answer_page import in_numpy
+    from viete.evaluate.inputs import in_numpy
     from viete.formats.files import save_npz, save_safetensors
 
     save = {".safetensors": save_safetensors, ".npz": save_npz}.get(path.suffix)

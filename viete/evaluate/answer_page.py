@@ -12,7 +12,7 @@ import numpy as np
 
 from viete.document.tree import Block, TextTable, paragraph
 from viete.errors import Text
-from viete.evaluate.inputs import host
+from viete.evaluate.inputs import in_numpy
 from viete.printable import display_width, printable
 
 if TYPE_CHECKING:
@@ -169,12 +169,6 @@ def literal(text: str) -> str:
 # -- numbers ---------------------------------------------------------------------------------------
 
 
-def in_numpy(array: Any) -> Any:
-    """A value as NumPy has it, to which bfloat16 is unknown."""
-    wide = array.float() if "bfloat16" in str(getattr(array, "dtype", "")) else array
-    return np.asarray(host(wide))
-
-
 def number(x: Any) -> str:
     """One number by itself: all digits that it surely has."""
     if isinstance(x, np.void):
@@ -209,4 +203,4 @@ def plain_zero(text: str) -> str:
     return text[1:] if re.fullmatch(r"-0\.?0*", text) else text
 
 
-__all__ = ["answer_blocks", "in_numpy", "literal", "number", "tokens_table"]
+__all__ = ["answer_blocks", "literal", "number", "tokens_table"]

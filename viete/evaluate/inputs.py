@@ -282,6 +282,13 @@ def host(array: Array) -> Array:
     return array.detach().cpu().numpy() if hasattr(array, "detach") else np.asarray(array)
 
 
+def in_numpy(array: Any) -> np.ndarray:
+    """An array, or one number, as NumPy has it, to which bfloat16 is unknown."""
+    if "bfloat16" in str(getattr(array, "dtype", "")):
+        array = array.float() if hasattr(array, "detach") else array.astype("float32")
+    return np.asarray(host(array))
+
+
 class Weights(dict[str, Array]):
     """Weights that are checked once, and again only where an array was replaced."""
 

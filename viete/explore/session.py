@@ -20,8 +20,8 @@ import numpy as np
 from viete.ask.card_claims import Claims
 from viete.ask.coarse_terms import opening
 from viete.errors import VieteError
-from viete.evaluate.answer_page import in_numpy
 from viete.evaluate.answers import Answer
+from viete.evaluate.inputs import in_numpy
 from viete.evaluate.schedule import parameter_shapes
 from viete.explore.claims import claims_data
 from viete.explore.data import PageMaker, page_data

@@ -9,7 +9,7 @@ import numpy as np
 
 from viete.errors import VieteError
 from viete.evaluate.factored import composition_scores
-from viete.evaluate.inputs import host
+from viete.evaluate.inputs import in_numpy
 from viete.evaluate.labelled import Array
 from viete.formats.tensors import require
 from viete.model.short_names import get_act_name
@@ -19,9 +19,7 @@ def to_numpy(given: Any) -> np.ndarray:
     """An array of any library, a list or a number, as NumPy's; of no gradient's business."""
     if isinstance(given, list | tuple):
         given = [to_numpy(x) for x in given]
-    if str(getattr(given, "dtype", "")) == "torch.bfloat16":  # which NumPy lacks
-        given = given.float()
-    found = np.asarray(host(given) if hasattr(given, "dtype") else given)
+    found = in_numpy(given)
     if found.dtype == object:
         raise VieteError(f"{type(given).__name__} is nothing that NumPy has arrays of")
     return found

@@ -15,7 +15,7 @@ from viete.causes.mediation import Effects, Mediators, PairEffects, pair_effects
 from viete.causes.scrubbing import Scrubbing
 from viete.circuits.ablation import Ablations
 from viete.errors import VieteError
-from viete.evaluate.answer_page import in_numpy
+from viete.evaluate.inputs import in_numpy
 from viete.formats.tensors import bar
 from viete.nouns.text_runs import text_runs
 

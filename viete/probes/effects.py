@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from viete.ask.top import in_numpy
 from viete.errors import VieteError
+from viete.evaluate.inputs import in_numpy
 from viete.probes.card import given_of, naming
 from viete.probes.examples import named
 from viete.probes.probing import Probes

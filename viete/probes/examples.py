@@ -16,9 +16,9 @@ import numpy as np
 
 from viete.ask.asking import asked
 from viete.ask.example_list import Example, named_in, numbers_of
-from viete.ask.top import in_numpy
 from viete.errors import VieteError
 from viete.evaluate.answers import Answer
+from viete.evaluate.inputs import in_numpy
 from viete.evaluate.run import Run
 
 MOST_CLASSES = 200

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from viete.errors import VieteError
-from viete.evaluate.answer_page import in_numpy
 from viete.evaluate.answers import Answer
+from viete.evaluate.inputs import in_numpy
 from viete.report.answer_rows import AnswerRow, leading
 
 WIDEST = 10_000  # columns of a table in a file

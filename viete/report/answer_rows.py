@@ -9,9 +9,9 @@ import numpy as np
 
 from viete.document.tree import Block, TextTable
 from viete.errors import Text, VieteError
-from viete.evaluate.answer_page import in_numpy, label, literal, number, spelling
+from viete.evaluate.answer_page import label, literal, number, spelling
 from viete.evaluate.answers import Answer
-from viete.evaluate.inputs import host
+from viete.evaluate.inputs import host, in_numpy
 from viete.evaluate.labels import holds_text
 from viete.evaluate.run import Run
 from viete.notation.tree import Ref

@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 
 from viete.errors import VieteError
-from viete.evaluate.answer_page import in_numpy, literal
+from viete.evaluate.answer_page import literal
+from viete.evaluate.inputs import in_numpy
 from viete.report.answer_rows import AnswerRow
 
 

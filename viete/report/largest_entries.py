@@ -8,8 +8,9 @@ import numpy as np
 
 from viete.document.tree import Block, TextTable, paragraph
 from viete.errors import Text
-from viete.evaluate.answer_page import GAP, in_numpy, literal, spelling
+from viete.evaluate.answer_page import GAP, literal, spelling
 from viete.evaluate.answers import Answer
+from viete.evaluate.inputs import in_numpy
 from viete.notation.words import quoted
 from viete.report.answer_rows import AnswerRow
 

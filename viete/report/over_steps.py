@@ -12,7 +12,7 @@ from viete.document.displayed import Displayed
 from viete.document.rendering import render
 from viete.document.tree import Block, CodeBlock, paragraph
 from viete.errors import VieteError
-from viete.evaluate.answer_page import in_numpy
+from viete.evaluate.inputs import in_numpy
 from viete.report.answer_rows import AnswerRow, rows_table
 from viete.report.checkpoint_rows import first_holding, is_comparison, steps_of, when_sentences
 

@@ -18,7 +18,7 @@ from viete.graph.card import CardData
 from viete.rewrite.incremental import derived
 from viete.sampling.cached import Cached
 from viete.sampling.replay import StepReplay, Unrecordable
-from viete.sampling.stepping import in_numpy, last_row, without_gradients
+from viete.sampling.stepping import last_row, scores_of, without_gradients
 
 LEAST = 64  # positions that there is room for at first
 
@@ -72,7 +72,7 @@ class Planned(Cached):
                 self.grow()
             found = self.replay.step(tokens, self.before)
             self.before += 1
-            return in_numpy(found[..., -1, :], len(tokens))
+            return scores_of(found[..., -1, :], len(tokens))
 
     def grow(self) -> None:
         """Rooms of twice the size, with the rows that there are."""

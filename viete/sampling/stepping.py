@@ -10,7 +10,7 @@ import numpy as np
 
 from viete.analysis.next_token import scores, text_of
 from viete.evaluate.execution import execute
-from viete.evaluate.inputs import host
+from viete.evaluate.inputs import in_numpy
 from viete.evaluate.interventions import Put, interventions
 from viete.evaluate.labelled import COL, ROW, Array, permute
 from viete.evaluate.run import Run
@@ -68,14 +68,12 @@ def last_row(run: Run, target: str, count: int) -> np.ndarray:
     v = run.store[target, ()]
     axes = tuple(a for a in (BATCH, ROW, COL) if a in v.axes)
     array = permute(run.arrays.xp, run.arrays.lift(v), v.axes, axes)[..., -1, :]
-    return in_numpy(array, count)
+    return scores_of(array, count)
 
 
-def in_numpy(array: Array, count: int) -> np.ndarray:
+def scores_of(array: Array, count: int) -> np.ndarray:
     """Scores as NumPy's floats, once for each text even if no token changes them."""
-    if "bfloat16" in str(array.dtype):
-        array = array.float() if hasattr(array, "detach") else array.astype("float32")
-    return np.broadcast_to(host(array), (count, array.shape[-1]))
+    return np.broadcast_to(in_numpy(array), (count, array.shape[-1]))
 
 
 @contextmanager
@@ -90,4 +88,4 @@ def without_gradients(weights: Mapping[str, Any]) -> Iterator[None]:
         yield
 
 
-__all__ = ["Steps", "Whole", "in_numpy", "last_row"]
+__all__ = ["Steps", "Whole", "last_row", "scores_of"]

@@ -12,7 +12,7 @@ from itertools import groupby
 import numpy as np
 
 from viete.errors import VieteError
-from viete.evaluate.answer_page import in_numpy
+from viete.evaluate.inputs import in_numpy
 from viete.report.answer_rows import AnswerRow
 from viete.report.checkpoint_rows import first_holding, is_comparison, steps_of
 from viete.report.pictures.choosing import where

@@ -11,8 +11,9 @@ from viete.ask.expansion import Expansion
 from viete.ask.term_table import floats
 from viete.ask.vector_sets import Pca
 from viete.errors import VieteError
-from viete.evaluate.answer_page import in_numpy, without_last
+from viete.evaluate.answer_page import without_last
 from viete.evaluate.answers import Answer
+from viete.evaluate.inputs import in_numpy
 from viete.report.pictures.arcs import arcs, is_pattern
 from viete.report.pictures.bars import bars
 from viete.report.pictures.curve import curve
