@@ -1,4 +1,4 @@
-"""Causal scrubbing of the induction circuit: the numbers of docs/causal.md.
+"""Causal scrubbing of the induction circuit: the numbers of docs/guides/causal.md.
 
 python benchmarks/scrubbing.py [FOLDER]   writes hypothesis.md, wrong.md and texts.jsonl there
 """

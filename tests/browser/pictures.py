@@ -1,4 +1,4 @@
-"""The pictures of docs/exploring.md and of the README: pages as Chromium shows them.
+"""The pictures of docs/guides/exploring.md and of the README: pages as Chromium shows them.
 
 make pictures
 """

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-PAGE = (Path(__file__).parents[2] / "docs/reference.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[2] / "docs/reference/python.md").read_text("utf-8")
 ENTRIES = re.findall(r"^::: (\S+)$(?:\n    options:\n      members: \[(.*)\])?", PAGE, re.M)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import viete as vt
 
-PAGE = Path(__file__).parents[2] / "docs" / "residual-stream.md"
+PAGE = Path(__file__).parents[2] / "docs/guides/residual-stream.md"
 SMALL = {"V": 20, "d": 32, "N": 3, "H": 2, "n_max": 16, "d_f": 8}
 
 

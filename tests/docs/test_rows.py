@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-PAGE = Path(__file__).parents[2] / "docs" / "nnsight-pyvene.md"
+PAGE = Path(__file__).parents[2] / "docs/guides/nnsight-pyvene.md"
 
 
 def test_every_row_runs() -> None:

@@ -1,4 +1,4 @@
-"""The table of settings in docs/training.md is what the settings say of themselves."""
+"""The table of settings in docs/guides/training.md is what the settings say of themselves."""
 
 from __future__ import annotations
 
@@ -21,4 +21,4 @@ def table() -> str:
 
 
 def test_the_table_of_settings_is_theirs() -> None:
-    assert table() in Path("docs/training.md").read_text("utf-8")
+    assert table() in Path("docs/guides/training.md").read_text("utf-8")

@@ -16,11 +16,15 @@ from viete.errors import VieteError
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = (
-    "asking.md", "backward.md", "causal.md", "checking.md", "checkpoints.md", "circuits.md",
-    "claims.md", "exact.md", "expanding.md", "export.md", "graphs.md", "interventions.md",
-    "plan.md", "probing.md", "transformerlens.md",
+    *(
+        f"guides/{name}.md" for name in (
+            "asking", "causal", "checking", "checkpoints", "circuits", "claims", "exact",
+            "expanding", "export", "graphs", "interventions", "probing", "transformerlens",
+        )
+    ),
+    "internals/plan.md", "reference/backward.md",
 )  # fmt: skip
-AFTER_PYTHON = ("graphs.md",)  # whose commands read what its Python wrote
+AFTER_PYTHON = ("guides/graphs.md",)  # whose commands read what its Python wrote
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 
 
@@ -105,7 +109,7 @@ def test_a_python_block_prints_the_text_after_it(
 
 def test_the_architecture_names_what_there_is() -> None:
     """Its number begins at the line that it says, and every file that it names exists."""
-    text = (DOCS / "architecture.md").read_text("utf-8")
+    text = (DOCS / "internals/architecture.md").read_text("utf-8")
     found = re.search(r"Line (\d+) of `(\S+)` says\s+(\$.*?\$)\.", text, re.S)
     assert found is not None
     line, page, equation = found.groups()

@@ -1,7 +1,7 @@
 """The derived backward pass of a pre-norm block beside published derivations, line by line.
 
 Each formula is written here as its source has it, over the values of the forward pass and the
-derivatives that come before it; docs/backward.md shows the two in a table.
+derivatives that come before it; docs/reference/backward.md shows the two in a table.
 """
 
 from __future__ import annotations
