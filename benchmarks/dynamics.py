@@ -1,4 +1,4 @@
-"""When does the induction circuit form? The run, the numbers and the picture of docs/guides/dynamics.md.
+"""When does the induction circuit form? The run, numbers and picture of docs/guides/dynamics.md.
 
 python benchmarks/dynamics.py [docs/pictures/dynamics.svg]
 """

@@ -2,7 +2,8 @@
 
 A number stays a fraction as long as it is one. Exponentials and square roots bring in atoms with a
 definition; what cancels, cancels; and whether two numbers are equal is proven or said to be
-unknown. See `atoms` for what there is, `deciding` for what is decided, docs/guides/exact.md for why.
+unknown. See `atoms` for what there is, `deciding` for what is decided, and docs/guides/exact.md
+for why.
 """
 
 from __future__ import annotations
