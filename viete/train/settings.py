@@ -22,8 +22,8 @@ CONFIG = "config.json"
 MOST = 10**9  # of whatever is counted: more is a slip of the keys, and overflows somewhere
 
 _STEPS = re.compile(r"((log|\d{1,10})(,(log|\d{1,10}))*)?")
-DATA, STEP, ENGINE, KEPT = "The data", "A step", "What computes it", "What is kept and shown"
-VALUES = "Values of a model"
+DATA, STEP, ENGINE, KEPT = "The data", "Steps and optimiser", "Engine", "Checkpoints and output"
+VALUES = "Features of a model"
 
 
 class Bound(NamedTuple):
@@ -72,91 +72,129 @@ class Settings:
 
     card: str = ""
     weights: str = dataclasses.field(default="", metadata={"began": True})
-    data: str = setting(DATA, "", "A text, JSON lines, dialogs, or a folder of them.")
+    data: str = setting(
+        DATA, "", "The text to learn from: a text file, JSON lines, dialogs, or a folder of these."
+    )
     sets: tuple[str, ...] = dataclasses.field(default=(), metadata={"began": True})
     kind: str | None = setting(
-        DATA, None, "text, lines, dialogs or jsonl [by name and first line].", began=True
+        DATA,
+        None,
+        "How to read the data: text, lines, dialogs or jsonl [found from its name and first line].",
+        began=True,
     )
     tokenizer: str = setting(
         DATA, "characters",
-        "characters, bpe, or a tokenizer.json [characters; of a model, its own].", began=True,
+        "characters, bpe, or the path of a tokenizer.json [characters; of a model, its own "
+        "tokenizer].", began=True,
     )  # fmt: skip
-    vocabulary: int | None = setting(DATA, None, "Tokens of a new bpe.", began=True)
-    special: tuple[str, ...] = setting(
-        DATA, (), "A piece of the text that is one token, such as <END> (repeatable).", began=True
+    vocabulary: int | None = setting(
+        DATA, None, "Number of tokens in a new bpe vocabulary.", began=True
     )
-    validation: float = setting(DATA, 0.1, "Share of the data to set aside.", SHARE, began=True)
+    special: tuple[str, ...] = setting(
+        DATA, (), "A string to keep as a single token, such as <END> (repeatable).", began=True
+    )
+    validation: float = setting(
+        DATA, 0.1, "Share of the data held out for the validation loss.", SHARE, began=True
+    )
     loss_on: str = setting(
-        DATA, "all", "Of dialogs, all or the assistant's words alone.",
+        DATA, "all", "Which words of a dialog count in the loss: all or assistant.",
         one_of("all", "assistant"), began=True,
     )  # fmt: skip
     model: str = setting(
-        VALUES, "", "The model whose values a card of features learns: a folder, a file, an id of "
-        "the hub.", began=True,
+        VALUES, "", "For a card of features, the model whose values it learns: a folder, a file, "
+        "or an id on the hub.", began=True,
     )  # fmt: skip
     reads: str = setting(
-        VALUES, "", "What it reads: x^3, m^2, Q^{2,1}, blocks.2.hook_resid_post.", began=True
+        VALUES,
+        "",
+        "The value that the card of features reads: x^3, m^2, Q^{2,1}, blocks.2.hook_resid_post.",
+        began=True,
     )
     writes: str = setting(
-        VALUES, "", "Of a transcoder, what it is to write [what it reads].", began=True
+        VALUES,
+        "",
+        "The value that a transcoder learns to reproduce [the value it reads].",
+        began=True,
     )
-    steps: int = setting(STEP, 1000, "Changes of the weights.", FROM_1)
+    steps: int = setting(STEP, 1000, "Number of training steps.", FROM_1)
     batch: int = setting(
-        STEP, 12, "Sequences in a batch, of all processes together.", FROM_1, began=True
+        STEP, 12, "Sequences in a batch, over all processes together.", FROM_1, began=True
     )
     length: int | None = setting(
-        STEP, None, "Tokens in a sequence, which becomes the card's context.", FROM_1, began=True
+        STEP,
+        None,
+        "Tokens in a sequence; the card's context length is set to this.",
+        FROM_1,
+        began=True,
     )
-    accumulate: int = setting(STEP, 1, "Batches to a step.", FROM_1, began=True)
+    accumulate: int = setting(
+        STEP, 1, "Batches whose gradients are averaged for one step.", FROM_1, began=True
+    )
     optimiser: str = setting(
-        STEP, "adamw", "adamw or adam.", one_of("adamw", "adam"), began=True,
+        STEP, "adamw", "Optimiser: adamw or adam.", one_of("adamw", "adam"), began=True,
         names=("--optimiser", "--optimizer"),
     )  # fmt: skip
-    lr: float = setting(STEP, 1e-3, "The learning rate.", NUMBER)
-    schedule: str = setting(STEP, "constant", "constant or cosine.", one_of("constant", "cosine"))
-    warmup: int = setting(STEP, 0, "Steps up to the learning rate.", FROM_0)
-    min_lr: float = setting(STEP, 0.0, "Where a cosine ends.", NUMBER)
-    beta1: float = setting(STEP, 0.9, "β₁.", BELOW_1)
-    beta2: float = setting(STEP, 0.999, "β₂.", BELOW_1)
-    eps: float = setting(STEP, 1e-8, "ε.", NUMBER)
-    weight_decay: float = setting(STEP, 0.0, "Of matrices.", NUMBER)
-    clip: float = setting(STEP, 1.0, "The longest gradient; 0 does not clip.", NUMBER)
-    clip_entries: float = setting(
-        STEP, 0.0, "The largest entry of a gradient; 0 does not clip.", NUMBER
+    lr: float = setting(STEP, 1e-3, "Learning rate.", NUMBER)
+    schedule: str = setting(
+        STEP,
+        "constant",
+        "How the learning rate changes: constant or cosine.",
+        one_of("constant", "cosine"),
     )
-    seed: int = setting(STEP, 0, "Of weights, batches and dropout.", FROM_0, began=True)
+    warmup: int = setting(STEP, 0, "Steps in which the learning rate rises from 0.", FROM_0)
+    min_lr: float = setting(STEP, 0.0, "Learning rate at the end of a cosine schedule.", NUMBER)
+    beta1: float = setting(STEP, 0.9, "Adam's β₁, for its mean of the gradients.", BELOW_1)
+    beta2: float = setting(STEP, 0.999, "Adam's β₂, for its mean of their squares.", BELOW_1)
+    eps: float = setting(STEP, 1e-8, "Adam's ε, added to the root that it divides by.", NUMBER)
+    weight_decay: float = setting(
+        STEP, 0.0, "Weight decay of matrices; vectors do not decay.", NUMBER
+    )
+    clip: float = setting(
+        STEP, 1.0, "Scale down a gradient whose norm is larger than this (0: never).", NUMBER
+    )
+    clip_entries: float = setting(
+        STEP, 0.0, "Cut each entry of a gradient to this size (0: never).", NUMBER
+    )
+    seed: int = setting(
+        STEP, 0, "Random seed of the first weights, batches and dropout.", FROM_0, began=True
+    )
     engine: str = setting(
         ENGINE, "numpy",
-        "numpy, torch (the card's own equations on either), or module (as an nn.Module, with "
-        "autograd).", one_of("numpy", "torch", "module"),
+        "numpy or torch, which run the derived backward equations, or module, a torch.nn.Module "
+        "with autograd.", one_of("numpy", "torch", "module"),
     )  # fmt: skip
     dtype: str = setting(
-        ENGINE, "float32", "float32 or float64.", one_of("float32", "float64"),
-        began=True,
+        ENGINE, "float32", "Precision of the weights: float32 or float64.",
+        one_of("float32", "float64"), began=True,
     )  # fmt: skip
     threads: int = setting(
-        ENGINE, 1, "Of the matrix products [1]; more pay for wide models on idle cores.", FROM_1
+        ENGINE,
+        1,
+        "Processor threads for matrix products [1]; more help wide models on idle cores.",
+        FROM_1,
     )
-    device: str | None = setting(ENGINE, None, "cpu or cuda; not with numpy [cpu].")
-    bf16: bool = setting(ENGINE, False, "Of a module: products in bfloat16.")
-    compile: bool = setting(ENGINE, False, "Of a module: by torch.compile.")
-    shard: bool = setting(ENGINE, False, "Of a module: weights divided among processes (FSDP2).")
-    log_every: int = setting(KEPT, 10, "Steps between lines; 0 for none.", FROM_0)
-    eval_every: int = setting(KEPT, 200, "Steps between validations; 0 for one at the end.", FROM_0)
-    eval_sequences: int = setting(KEPT, 120, "Sequences of one validation.", FROM_1)
-    save_every: int = setting(KEPT, 200, "Steps between checkpoints; 0 for one at the end.", FROM_0)
+    device: str | None = setting(ENGINE, None, "cpu or cuda, with --engine torch or module [cpu].")
+    bf16: bool = setting(ENGINE, False, "With --engine module: compute products in bfloat16.")
+    compile: bool = setting(ENGINE, False, "With --engine module: use torch.compile.")
+    shard: bool = setting(
+        ENGINE, False, "With --engine module: divide the weights among processes (FSDP2)."
+    )
+    log_every: int = setting(KEPT, 10, "Steps between printed lines (0: none).", FROM_0)
+    eval_every: int = setting(KEPT, 200, "Steps between validations (0: only at the end).", FROM_0)
+    eval_sequences: int = setting(KEPT, 120, "Sequences in one validation.", FROM_1)
+    save_every: int = setting(KEPT, 200, "Steps between checkpoints (0: only at the end).", FROM_0)
     save_at: str = setting(
-        KEPT, "", "Steps whose checkpoints stay besides: log (0, 1, 2, 4, 8 …), or 0,50,100.",
+        KEPT, "", "Steps whose checkpoints are never deleted: log (0, 1, 2, 4, 8 …), or 0,50,100.",
         Bound("is log, steps such as 0,50,100, or both", lambda v: _STEPS.fullmatch(v) is not None),
     )  # fmt: skip
-    keep: int = setting(KEPT, 3, "How many of the last to keep.", FROM_1)
+    keep: int = setting(KEPT, 3, "Number of latest checkpoints to keep.", FROM_1)
     sample_every: int = setting(
-        KEPT, 0, "Steps between samples of what it would write; 0 for none.", FROM_0
+        KEPT, 0, "Steps between printed samples of the model's text (0: none).", FROM_0
     )
     prompt: str = setting(
-        KEPT, "", "What the samples go on from [how the data begin].", names=("--text",)
+        KEPT, "", "Prompt of these samples [the beginning of the data].", names=("--text",)
     )
-    tensorboard: bool = setting(KEPT, False, "Write RUN/tensorboard/ too.")
+    tensorboard: bool = setting(KEPT, False, "Also write RUN/tensorboard/.")
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
