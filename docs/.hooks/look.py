@@ -31,6 +31,13 @@ body {{ --md-text-font-family: {SERIF}; --md-code-font-family: {MONO}; }}
   border-bottom: 1px solid var(--md-default-fg-color--lightest); }}
 .md-typeset table:not([class]) th {{ font: .65rem {SANS};
   color: var(--md-default-fg-color--light); }}
+[data-md-color-scheme="default"] {{ color-scheme: light; }}
+.md-typeset .embedded {{ display: block; width: auto; max-width: none; margin: 1.5rem 0; }}
+.embedded iframe {{ display: block; width: 100%; max-height: 90vh; border-radius: .4rem;
+  border: 1px solid var(--md-default-fg-color--lightest); color-scheme: normal; }}
+.embedded .picture {{ overflow-x: auto; }}
+.md-typeset .embedded figcaption {{ display: flex; flex-wrap: wrap; gap: .2rem 1rem;
+  margin: .4rem 0 0; justify-content: space-between; max-width: none; font: .65rem {SANS}; }}
 """
 
 
