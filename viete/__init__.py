@@ -1,7 +1,7 @@
-"""Viète: a transformer written as equations, and everything one does with it in that notation.
+"""Viète: write a transformer as equations, then run, prove, differentiate, train and question them.
 
 >>> import viete as vt
->>> card = vt.read("symbolic-transformer")     # a shipped card, a path or a text of your own
+>>> card = vt.read("symbolic-transformer")     # a shipped card, a path, or the text of a card
 >>> run = card.run([3, 1, 4, 1, 5], card.initial_weights(seed=0))
 >>> run["S"].shape, run["logits"].shape
 ((5, 5), (5, 10))

@@ -1,4 +1,4 @@
-"""``python -m viete``: the command line, as in ``torchrun --nproc-per-node 2 -m viete train …``."""
+"""``python -m viete``: the command line. ``torchrun -m viete train …`` starts it this way."""
 
 from viete.cli.main import main
 

@@ -1,4 +1,4 @@
-"""The one exception that Viète raises for bad input, and the place in a text it points to."""
+"""`VieteError`, the one exception for bad input, and the place in a text to which it points."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Text that was written elsewhere, made fit to be shown: escaped, shortened, measured.
+"""Makes foreign text fit to print: escaped, shortened, measured.
 
-Names and values come from cards, configs, tensor files, tokenizers and archives, and any of them
-may hold escape sequences, line breaks, bidirectional overrides or 100,000 characters. `printable`
-is what every message passes, and `Screen` what everything passes that a command prints.
+Names and values come from cards, configs, tensor files, tokenizers and archives. Any of them may
+contain escape sequences, line breaks, bidirectional overrides or 100,000 characters. Every message
+passes `printable`, and everything that a command prints passes `Screen`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Files that can be read to their end: a pipe waits for ever, and /dev/zero never ends."""
+"""Refuses files without an end: a pipe would wait for ever, and /dev/zero never ends."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Sizes of one card: which are the same, what they are as numbers, and that those are whole.
+"""Sizes of one card: which sizes are equal, what they are as numbers, and that they are whole.
 
-A constant such as ρ = 1/4 or ε = 1e-5 is free to be anything as long as it is no size itself.
+A constant such as ρ = 1/4 or ε = 1e-5 may be any number, as long as no axis has it as its length.
 """
 
 from __future__ import annotations

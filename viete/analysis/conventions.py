@@ -1,9 +1,10 @@
-"""Conventions: what a question is taken to mean where the card and the reader write differently.
+"""Conventions: how a question is read where the reader writes differently from the card.
 
-A norm without its parameters is one of the card's. A matrix of weights on the left of a vector is
-the map that it is in the card, whose vectors are rows. A row of what attention reads is that row
-in its context. ``θ`` with two vectors below is their angle, where the card's own θ is one number.
-Each is said; where several norms could be meant, it is asked.
+A norm written without its parameters is one of the card's norms. A weight matrix to the left of a
+vector is the card's map, whose vectors are rows. A row of the value that attention reads is that
+row in its context. ``θ`` with two vectors below it is the angle between them; the card's own θ is
+one number. Each reading is reported to the user. Where several norms fit, the question is refused
+and names them.
 """
 
 from __future__ import annotations

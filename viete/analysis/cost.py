@@ -1,20 +1,22 @@
-"""What a model costs: parameters, floating-point operations and bytes.
+"""The cost of a model: parameters, floating-point operations and bytes.
 
 Every quantity is a formula in the card's own dimensions and, where those have values, an exact
 whole number. Blocks are multiplied, never unrolled. The conventions:
 
 - a matrix product of m × k and k × n is 2 m n k operations, for every member of its index family;
   causal attention counts the full n × n (as nanoGPT and Chinchilla, app. F, do);
-- every other operation is 1 per entry: entry by entry on what it makes, a sum, mean or maximum on
-  what it reads. Named functions count as their definitions (softmax: 3 per entry). Moving entries
-  (lookup, slice, transpose, concat) is free, and so is what depends on no weight and no input;
+- every other operation counts 1 per entry: an entrywise operation per entry that it makes, a sum,
+  mean or maximum per entry that it reads. Named functions count as their definitions (softmax: 3
+  per entry). Moving entries (lookup, slice, transpose, concat) is free, and so is every value that
+  depends on no weight and no input;
 - backward costs as much as forward again for every argument that depends on a parameter: twice
-  the product of two activations, once where the other factor is given data;
+  for the product of two activations, once where the other factor is given data;
 - activations are all named values, kept.
 
-``without_embeddings`` leaves out token, position and unembedding parameters (Kaplan et al. 2020;
-Pythia). A bias added to the logits counts as unembedding. Each kind is also given by itself, so
-that other counts can be formed: nanoGPT's leaves out the position embedding alone.
+``without_embeddings`` leaves out the token, position and unembedding parameters (Kaplan et al.
+2020; Pythia). A bias added to the logits counts as unembedding. Each kind is also counted
+separately, so that other conventions can be computed: nanoGPT leaves out the position embedding
+only.
 """
 
 from __future__ import annotations

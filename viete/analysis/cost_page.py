@@ -1,4 +1,4 @@
-"""Costs as a document: what ``viete show --costs`` prints, and a notebook shows."""
+"""Costs as a document: what ``viete show --costs`` prints, and what a notebook shows."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Def-use: every reference of an equation, traced to the equations that make it.
+"""Def-use: every reference of an equation, traced to the equations that define the value.
 
-The forward pass as a graph, for whatever draws, describes or schedules it. Loops stay loops: a
-value of an earlier turn goes *around*, everything else goes down the page.
+This is the forward pass as a graph, for drawing, describing and scheduling it. Loops stay loops: a
+reference to an earlier turn goes *around* the loop; every other reference goes down the page.
 """
 
 from __future__ import annotations

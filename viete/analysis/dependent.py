@@ -1,6 +1,6 @@
-"""What formulas of a card depend on: computed values, inputs, patterns of attention, roots.
+"""The values, inputs, attention patterns and roots on which a card's formulas depend.
 
-A formula may have a place left open, `HOLE`, in which another is put.
+A formula may have a `HOLE`, a place into which another formula is put.
 """
 
 from __future__ import annotations

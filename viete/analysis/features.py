@@ -1,8 +1,8 @@
-"""Features of a card: the values by which others are decoded, as transcoders and autoencoders have.
+"""Features in a card's equations: the units of a transcoder or autoencoder.
 
-Found in the equations: ``pre = r W + b``, a gate that is not linear in it, features that the gate
-makes, ``decoded``, to which a matrix brings them, and a sum ``decoded + error``. What names these
-values have does not matter, nor whether the features were changed or the error is given.
+The equations show them: ``pre = r W + b``, a nonlinear gate, the features that the gate makes, the
+matrix that maps them to ``decoded``, and a sum ``decoded + error``. The names of these values do
+not matter. Features are also found where an intervention changes them or gives the error.
 """
 
 from __future__ import annotations

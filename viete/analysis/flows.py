@@ -1,11 +1,12 @@
-"""Flows: what runs through a card, as symbolic sizes; operations counted, and who reads whom.
+"""Data flow: what every axis ranges over, which positions read which others, operations counted.
 
-Nothing is run and no block is unrolled. Every axis remembers what it runs over: positions of the
-text (a *place*), positions of a named value, rows or columns of a parameter. From that follow
+Nothing is run and no block is unrolled; sizes are symbolic. Every axis remembers what it ranges
+over: positions of the text (a *place*), positions of a named value, rows or columns of a parameter.
+Three facts follow:
 
-- the KV cache: a value is read by other positions where its own position axis is summed over
-  (``A V``) or ends as another axis of the result (``Q K^T``);
-- whether a card is causal: no such sum is over positions that the mask leaves in sight;
+- the KV cache: other positions read a value where its own position axis is summed over (``A V``)
+  or becomes another axis of the result (``Q K^T``);
+- causality: a card is causal if no such sum includes positions that lie later;
 - the embeddings: parameters looked up by token, added along positions, or giving the vocabulary.
 """
 

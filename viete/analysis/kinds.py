@@ -1,9 +1,9 @@
-"""Whole numbers, truth values and real numbers, and the interval that a whole number lies in.
+"""Whole numbers, truth values and real numbers; and intervals that bound whole numbers.
 
-One rule for every meaning, plan and export. Whole op whole is whole, truth values count as 0 and 1,
-and everything else (quotients, means, functions of real numbers) is real. A whole number is
-computed in whole numbers of 64 bits where the interval of what it may be, by what the card
-declares, fits into them; where it does not, it is computed in the run's kind of float.
+Every meaning, plan and export follows this one rule. An operation on whole numbers gives a whole
+number, truth values count as 0 and 1, and all other results (quotients, means, functions of real
+numbers) are real. A whole number is computed in 64-bit integers if its interval, found from the
+card's declarations, fits into them; otherwise it is computed in the run's floating-point type.
 """
 
 from __future__ import annotations

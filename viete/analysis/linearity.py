@@ -1,12 +1,12 @@
-"""Linearity: which parts of a formula it is linear in, and the terms into which it falls apart.
+"""Linearity: the parts of a formula in which it is linear, and the terms into which it splits.
 
-A formula is read as a sum of terms, each a linear `context` with one place (`HOLE`) for a
+A formula is read as a sum of terms. Each term is a linear `context` with one place (`HOLE`) for a
 `focus`: a computed value, a constant, or a part that is not linear in any value. A context is one
-formula, so that the term is the formula with the focus put in.
+formula, so the term is the context with the focus put in.
 
-Two factors that both depend on values make a product that is not linear. Two kinds of factor are
-then held, as if they were given: the weights of a sum over positions (an attention pattern), and
-the root that a norm divides by.
+A product of two factors that both depend on values is not linear. Two kinds of factor are then held
+fixed: the weights of a sum over positions (an attention pattern), and the root by which a norm
+divides.
 """
 
 from __future__ import annotations

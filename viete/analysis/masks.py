@@ -1,7 +1,8 @@
-"""Masks: which positions of one axis are out of sight from another.
+"""Masks: which positions of one axis are hidden from which positions of another.
 
-Read off the condition of ``where(k <= j, S_{j,k}, -inf)``, and followed through the operations on
-entries: what was -inf is 0 after exp, so that a sum along the masked axis sees the past alone.
+The condition of ``where(k <= j, S_{j,k}, -inf)`` says it. The mask is then followed through
+entrywise operations: −∞ becomes 0 after exp, so a sum along the masked axis includes only earlier
+positions.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Language models: which input is the text that goes on, and which value scores its next tokens."""
+"""Language models: which input is the text, and which value holds the scores of the next token."""
 
 from __future__ import annotations
 

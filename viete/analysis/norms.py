@@ -1,4 +1,4 @@
-"""Which of a card's norms is meant by one that is written without its parameters."""
+"""Which of a card's norms a question means when it writes a norm without parameters."""
 
 from __future__ import annotations
 

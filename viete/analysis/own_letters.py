@@ -1,8 +1,8 @@
-"""Letters of a question or a claim that the card declares nowhere: each counts what it stands at.
+"""Index letters that a question or claim introduces, and the range of each.
 
-In ``A_{j,k+1}`` j counts the rows of A, and k + 1 its columns, so that k begins at -1. A letter
-that stands at several places takes the values that are valid in all of them: j is any position but
-the last in ``logits_{j, t_{j+1}}``.
+In ``A_{j,k+1}`` the letter j ranges over the rows of A; k + 1 ranges over its columns, so k begins
+at -1. A letter that indexes several values takes the numbers that are valid in all of them: in
+``logits_{j, t_{j+1}}``, j is any position but the last.
 """
 
 from __future__ import annotations

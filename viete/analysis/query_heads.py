@@ -1,4 +1,4 @@
-"""Which letters of a card count the queries of a group: r, which stands only behind a group's g."""
+"""Letters for the query heads of a group (grouped-query attention): r, used only after g."""
 
 from __future__ import annotations
 

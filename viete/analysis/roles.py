@@ -1,9 +1,9 @@
-"""Roles: what each equation of a transformer is for, told from what it does and not from its name.
+"""Roles: what each equation of a transformer does, found from its operations, not from its name.
 
-A product of two computed matrices over all pairs of positions makes scores, and what it reads are
-queries and keys; a softmax over positions makes weights; a product that sums over positions reads
-values. Norms, residual sums, embeddings and scores of tokens are found by the analyses of those
-names. An equation may play several roles, in the order in which it computes them, or none.
+A product of two computed matrices over all pairs of positions makes scores, and its factors are
+queries and keys. A softmax over positions makes attention weights. A product that sums over
+positions reads values. Other analyses find the norms, residual sums, embeddings and token scores.
+An equation may have several roles, listed in the order in which it computes them, or none.
 """
 
 from __future__ import annotations

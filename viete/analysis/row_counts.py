@@ -1,7 +1,7 @@
-"""Sizes by name: ``rows(x)`` and ``cols(x)``, as definitions put in leave them, by what they are.
+"""Sizes by name: ``rows(x)`` and ``cols(x)``, replaced by the dimensions that they stand for.
 
-``f(z: d) = table_{j<d}(2 * z_j)`` put in where ``f(x_i)`` stands is ``table_{j<cols(x_i)}(…)``, and
-the shape of x says that this is ``table_{j<d}(…)``.
+With ``f(z: d) = table_{j<d}(2 * z_j)`` put in, ``f(x_i)`` is ``table_{j<cols(x_i)}(…)``; the shape
+of x then turns this into ``table_{j<d}(…)``.
 """
 
 from __future__ import annotations

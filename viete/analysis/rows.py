@@ -1,7 +1,7 @@
-"""Rows of formulas: ``(x W + b)_j`` as ``x_j W + b``, a row of a formula by rows of what is in it.
+"""Rows of formulas: ``(x W + b)_j`` as ``x_j W + b``, so that only the needed rows are computed.
 
-Where a function needs all rows, as one does that turns each by its position, the row stays one of
-the function's.
+A function may need all rows, for example one that rotates each row by its position. The row is then
+taken after the function.
 """
 
 from __future__ import annotations

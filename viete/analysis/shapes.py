@@ -1,7 +1,7 @@
-"""The shape of every value, in the card's own symbols; the first of the meanings.
+"""The shape of every value, in the card's own symbols.
 
 A value is a scalar, a vector or a matrix over a family of indices: ``A^{i,h}`` is an n × n matrix
-for every head h. Block loops do not show in a type, head and position indices do.
+for every head h. Block letters do not appear in a type; head and position letters do.
 """
 
 from __future__ import annotations

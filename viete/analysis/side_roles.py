@@ -1,7 +1,7 @@
-"""Roles of what stands beside attention and the MLP: places, experts, sizes of rows, pooling.
+"""Roles of values beside attention and the MLP: positions, experts, row counts, pooling.
 
-They are told from who reads a value: what is looked up by it, what is divided by it, what it
-weighs. `roles` holds those of everything else.
+They follow from how a value is used: as an index, as a divisor, or as a weight. `roles` holds the
+other roles.
 """
 
 from __future__ import annotations

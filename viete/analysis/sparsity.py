@@ -1,10 +1,10 @@
-"""Structural sparsity: sums of which a factor that `top` made keeps few terms of each row.
+"""Structural sparsity: sums in which a factor made by `top` keeps only a few terms of each row.
 
-In ``∑_e (column(p; e - 1) ⊙ h^e) W^e``, with p made of ``top(…; k)``, a row of p is 0 for all but k
-values of e: the row of a mixture of experts gets the sum of the k experts kept. What is 0 is told
-by the equations: `top` leaves zeros, and products and quotients keep them. A term may then be
-computed for its rows alone whose factor is not 0, if row j of the term depends on row j of what it
-is made of; which `viete.analysis.flows` tells, since reads of other positions are what it follows.
+In ``∑_e (column(p; e - 1) ⊙ h^e) W^e``, with p made from ``top(…; k)``, each row of p is 0 for all
+but k values of e: a row of a mixture of experts needs only its k chosen experts. The equations show
+where the zeros are: `top` makes them, and products and quotients preserve them. Such a term may be
+computed only for the rows whose factor is not 0, provided that row j of the term depends only on
+row j of the values that it reads. `viete.analysis.flows` decides that.
 """
 
 from __future__ import annotations

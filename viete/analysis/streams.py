@@ -1,8 +1,8 @@
-"""The residual streams of a card: which of the values that are added back are one line.
+"""The residual streams of a card: which values are stretches of the same stream.
 
-``y = x + a`` and ``x' = y + m`` are stretches of one stream: its value comes into a sum and the sum
-leads on. Everything follows from the equations: a sum goes on with the value that all its other
-terms were made of, and a value goes on in one place, the last that adds it.
+``y = x + a`` and ``x' = y + m`` are stretches of one stream: the stream enters each sum, and the
+sum continues it. The equations decide: a sum continues the value from which all its other terms
+were computed, and a value is continued by the last sum that adds to it.
 """
 
 from __future__ import annotations

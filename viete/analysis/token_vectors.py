@@ -1,7 +1,7 @@
-"""Token vectors: the row of the embedding that a token picks, and what its score is a product with.
+"""Token vectors: the embedding row that a token selects, and the unembedding vector that scores it.
 
-They are found by what the equations do, not by names; where a card has a matrix ``U`` of them, for
-each token one, that is the second.
+The equations decide which matrices these are, not their names. Where a card has a matrix ``U`` with
+a row for each token, ``U`` is the second.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What can be said of a card without running it: who sees whom, what is added back, what is shared.
+"""Traits of a card, found without running it: its mask, residual connections and shared weights.
 
-Everything follows from the equations, so that it holds of every card it is said of.
+Every trait follows from the equations, so it holds for every card of which it is reported.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The type of an expression: its shape on paper, the index letters it varies over, its kind."""
+"""The type of an expression: its shape on paper, its index letters and its kind of number."""
 
 from __future__ import annotations
 

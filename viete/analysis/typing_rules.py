@@ -1,10 +1,10 @@
-"""The typing rules: the type of an expression from the types of its parts, one method a node kind.
+"""The typing rules: the type of an expression from the types of its parts, a method for each node.
 
-A mismatch is an error that points at the sub-expression and names both shapes. That is why types
-are no `Evaluator`: what an evaluator asks of a meaning, it asks of values that fit, without the
-node that they come from, and here most of the work is to say of a node that its parts do not. An
-evaluator also needs to know how many values a letter takes; a block's letter takes no known number
-of them, and a claim's own letter gets its number from what it is found to count.
+A mismatch is an error that points at the sub-expression and names both shapes. That is why typing
+is not an `Evaluator`: an evaluator combines values that fit and does not see the node from which
+they come, while most of the work here is to say of a node that its parts do not fit. An evaluator
+also needs the number of values that a letter takes; here a block's letter takes an unknown number,
+and a claim's own letter gets its range from what it indexes.
 """
 
 from __future__ import annotations

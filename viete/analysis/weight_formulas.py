@@ -1,4 +1,4 @@
-"""Formulas made of weights alone."""
+"""Formulas made of weights only."""
 
 from __future__ import annotations
 

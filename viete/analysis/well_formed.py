@@ -1,7 +1,7 @@
-"""Well-formedness: what the result of every rewriting must be, as what a person writes is.
+"""Well-formedness: the checks that the result of every rewriting must pass.
 
-A card that is read cannot be otherwise, since its formulas are parsed with its declarations in
-force. A rewriting makes formulas from formulas, and is held to the same here.
+A card that was read passes them already, since its formulas are parsed against its declarations. A
+rewriting makes formulas from formulas, and these are checked here.
 """
 
 from __future__ import annotations

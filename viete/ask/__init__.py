@@ -1,1 +1,1 @@
-"""Questions to a model, in the notation: formulas evaluated on a run, claims checked on one."""
+"""Questions to a model, in the notation: formulas evaluated on a run, and claims checked on it."""

@@ -1,8 +1,9 @@
 r"""Questions written as arrows: ``x^2_4 \xrightarrow{A^{5,1}} x^5_7``, ``x^2_4 →(A^{5,1}) x^5_7``.
 
-By a head, the arrow is what that head copies of a residual vector from its position to another: its
-part of what the head adds there, with the pattern and the scales of norms held and without biases.
-By the unembedding W_U it is what the vector adds to the logit of a token.
+For a head, the arrow is what the head copies of a residual vector from one position to another:
+that vector's part of what the head adds there, with the attention pattern and the norms' scales
+held fixed and without biases. For the unembedding W_U, it is what the vector adds to a token's
+logit.
 """
 
 from __future__ import annotations

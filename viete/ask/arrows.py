@@ -1,8 +1,9 @@
-"""An expansion as a graph: which head carried what from where to where.
+"""An expansion as a graph: which head carried what, from which position to which.
 
-A term that came through heads is a chain of arrows ``x^{i'}_k →(A^{i,h}) x^i_j``, from what block
-i' left at position k to what block i leaves at position j, with the last one to the expression. An
-arrow has the sum of the terms that pass through it, and the sum of their sizes.
+A term that passed through heads is a chain of arrows ``x^{i'}_k →(A^{i,h}) x^i_j``, from the output
+of block i' at position k to the output of block i at position j; the last arrow ends at the
+expression. An arrow carries the sum of the terms that pass through it, and the sum of their
+absolute values.
 """
 
 from __future__ import annotations

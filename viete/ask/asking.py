@@ -1,8 +1,9 @@
-"""Asking a run: questions with values of one's own, and about a second run beside it.
+"""Questions with extra values, and questions about two runs together.
 
-A question with given values is one of a card with more inputs; a question about two runs is one of
-the card that both are together, the second one's names with primes. The lengths of the texts have
-numbers there. Values stay where they are: they are looked up in the runs.
+A question with extra values is asked of the card with these values as more inputs. A question about
+two runs is asked of one card that holds both, in which the names of the second run have primes. The
+lengths of the texts are numbers there. No value is copied: the question looks values up in the
+runs.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Attribution: what a number owes to each value that it is made of, to first order and exactly.
+"""Attribution: how much each value contributes to a number, to first order and exactly.
 
-To first order it is the derivative of the number by the value, times how far the value is from
-another run's (attribution patching), or from 0 (gradient × input). Over several steps of the way
-from the one to the other the derivatives' mean counts (integrated gradients: Sundararajan, Taly &
-Yan 2017), and the attributions add up to the difference that all values make together. The exact
-effect of one value is what is lost when the other run's takes its place alone.
+To first order it is the derivative of the number with respect to the value, times the distance of
+the value from another run's value (attribution patching) or from 0 (gradient × input). With several
+steps, the mean of the derivatives along the way counts (integrated gradients: Sundararajan, Taly &
+Yan 2017); the attributions then add up to the difference that all values make together. The exact
+effect of one value is the change when only that value is replaced by the other run's.
 """
 
 from __future__ import annotations

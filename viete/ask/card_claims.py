@@ -1,4 +1,4 @@
-"""A card's claims, or others about it, and what became of each."""
+"""Checks a card's claims, or claims given beside it, and reports the verdict on each."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""A run after changes, for what is asked of one such run as of any: ``E with A^{2,1} = 0``.
+"""A run after an intervention, for questions such as ``E with A^{2,1} = 0``.
 
-It is one of the card with the changes put in. What they do not reach is the first run's own.
+It is a run of the card with the changed equations. Values that the change does not reach are taken
+from the first run.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Claims about several texts together: what stands below ``mean_{texts}`` is asked of each run.
+"""Claims about a mean over texts: the formula below ``mean_{texts}`` is evaluated on each run.
 
-Its sum, mean or greatest over the runs is then a number in the claim, which is held to one run.
+The sum, mean or maximum over the runs then stands in the claim as a number, and the claim is
+checked on one run.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Claims proved: a card and a claim in, what proves it for all weights and inputs out.
+"""Claims proved for all weights and inputs: a card and a claim in, a proof or nothing out.
 
-An equation is proved by algebra; an inequality by the bounds of both sides, or of what their
-difference is by algebra; ``a ≈ b`` by either. What is not proved may be true.
+An equation is proved by algebra. An inequality is proved by bounds of both sides, or of their
+difference after algebra. ``a ≈ b`` is proved in either way. A claim without a proof may still be
+true.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The runs that claims are held to: on given weights and inputs, or on random ones.
+"""The runs on which claims are checked: with given weights and inputs, or with random ones.
 
-A random draw forgets the card's ``init`` column, in which biases are 0 and norms 1: of such
-weights much would hold that is false of others.
+A random draw ignores the card's ``init`` column, in which biases are 0 and norm gains are 1: many
+false claims would hold for such weights.
 """
 
 from __future__ import annotations

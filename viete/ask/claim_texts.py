@@ -1,4 +1,4 @@
-"""The texts that a claim is about: ``repeated(16)``, ``random(32)``, or those of a file."""
+"""The texts that a claim is about: ``repeated(16)``, ``random(32)``, or the texts of a file."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""A claim on runs: its letters given their values, and what came out put together.
+"""Claims checked on runs: each index letter gets its values, and the verdicts are combined.
 
-A claim says something of every block, head and position, but for the letters that it restricts.
-Of the letters behind ``for some``, those of blocks and heads have one value for all texts, and
-those of positions one in each text.
+A claim is about every block, head and position, except for the letters that it restricts. A letter
+after ``for some`` has one value for all texts if it counts blocks or heads, and one value in each
+text if it counts positions.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The next expansion of a formula: the coarsest terms that are several, one step at a time."""
+"""The next step of an expansion: the coarsest split of a formula that gives several terms."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""``svd_3(W_V^{2,1} W_O^{2,1})``: the singular values of a matrix, and its directions in tokens.
+"""``svd_3(W_V^{2,1} W_O^{2,1})``: the singular values of a matrix, and its directions as tokens.
 
-A product is never multiplied out: it is cut at its narrowest place, and its singular values come
-from those of the two factors. Both vectors of a pair may change their signs together; here the
-entry of the left one that is greatest without its sign is positive.
+A product is never multiplied out: it is cut at its narrowest axis, and its singular values come
+from those of the two factors. The two vectors of a pair are only determined up to a common sign;
+here the left vector's entry of largest absolute value is positive.
 """
 
 from __future__ import annotations

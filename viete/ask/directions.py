@@ -1,8 +1,8 @@
-"""Named directions: a vector as its projections on some directions, and what is left of it.
+"""Named directions: a vector as its projections on some directions, plus the remainder.
 
-The projections are those of least squares: with coefficients c_k, the sum of c_k d_k is as near to
-the vector as any. Of one direction, or of orthogonal ones, c_k is ⟨x, d_k⟩ / ⟨d_k, d_k⟩. Of others
-d_k there loses what the other directions have of it.
+The projections are least squares: with coefficients c_k, the sum of c_k d_k is as close to the
+vector as any. For one direction, or for orthogonal ones, c_k is ⟨x, d_k⟩ / ⟨d_k, d_k⟩. Otherwise
+the part of d_k that the other directions span is removed first.
 """
 
 from __future__ import annotations

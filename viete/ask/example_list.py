@@ -1,6 +1,6 @@
-"""Lists of texts that questions are about: a text a line, or an object of JSON a line.
+"""Lists of texts: a file with one text a line, or one JSON object a line.
 
-Such an object may have words and numbers of the text, which a question names: ``answer``.
+A JSON object may carry words and numbers beside its text, which a question can name: ``answer``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""An expansion: the terms that an expression is made of, with their values.
+"""An expansion: an expression as a sum of terms, with their values.
 
-The terms add up to the whole: those that are listed, the constants, what could not be opened, and
-those below the cut-off. A share is one of the sum of all absolute values, since values with signs
-have no shares.
+The terms add up to the whole: the terms listed, the constants, the parts that could not be opened,
+and the terms below the cut-off. A term's share is its part of the sum of absolute values, because
+signed values have no meaningful shares.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How far an expansion goes, what it holds and what it lists."""
+"""Options of an expansion: how far it goes, what it holds fixed, and what it lists."""
 
 from __future__ import annotations
 

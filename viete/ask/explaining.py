@@ -1,4 +1,4 @@
-"""The largest terms of an expansion, opened until what opens no further has a given share."""
+"""Opens the largest terms of an expansion until terms that open no further carry a given share."""
 
 from __future__ import annotations
 

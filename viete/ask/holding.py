@@ -1,4 +1,4 @@
-"""Holding: a run in which some values are given, so that nothing goes on behind them."""
+"""Holding values fixed: a run in which some values are given, so nothing before them matters."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The last rows alone: of ``logits_{-1, 5}`` one row of what the logits are made of is enough.
+"""Computes only the needed rows: ``logits_{-1, 5}`` needs the logits of one position.
 
-A question about changes computes its values anew for each of them, and the logits of all positions
-cost more than all blocks where there are many words.
+A question about interventions computes its values again for each of them. With a large vocabulary,
+the logits of all positions cost more than all blocks.
 """
 
 from __future__ import annotations

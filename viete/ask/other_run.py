@@ -1,7 +1,7 @@
-"""Values of another run in a change: ``x'^2_4`` is a parameter with the numbers of that run.
+"""Values of another run in an intervention: ``x'^2_4`` becomes a parameter with that run's numbers.
 
-A value as long as that run's text is read up to the length of the text at hand, so that the change
-is one for texts that are no longer.
+A value that is as long as the other run's text is read up to the length of the present text. So the
+change applies to texts that are no longer than that.
 """
 
 from __future__ import annotations

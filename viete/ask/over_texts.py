@@ -1,7 +1,7 @@
-"""``mean_{texts}(…)`` over runs of several texts, each of which has a length of its own.
+"""``mean_{texts}(…)`` over runs of several texts, which may have different lengths.
 
-In a run of a batch texts are an axis. Texts of a file are run one by one; what stands below
-``mean_{texts}`` is asked of each run, and the mean is a value of one's own in the formula around.
+In a batched run the texts are an axis. The texts of a file are run one by one; the formula below
+``mean_{texts}`` is asked of each run, and the mean becomes a given value in the formula around it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Questions of their own: ``top_5(…)``, ``svd_3(…)``, ``pca_2(…)``, ``cosines(…)``."""
+"""Evaluates questions around formulas: ``top_5(…)``, ``svd_3(…)``, ``pca_2(…)``, ``cosines(…)``."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Partial sums: vectors adding up towards another, and what each does to the angle between them.
+"""Partial sums: vectors that add up to another, and how each changes the angle with a direction.
 
-Of ⟨v, x⟩ expanded with ``cumulative=True`` the terms are vectors that add up to x. After each one
-stand ⟨v, ·⟩, the length and the angle to v of what there is so far. In the plane of v and a sum, v
-is the first axis: a sum lies at its part along v, and at the distance from it.
+With ``cumulative=True``, the terms of ⟨v, x⟩ are vectors that add up to x. Each partial sum is
+listed with its ⟨v, ·⟩, its length and its angle to v. In the picture, v is the first axis of the
+plane: a partial sum is drawn at its component along v and its distance from v.
 """
 
 from __future__ import annotations

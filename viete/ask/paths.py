@@ -1,7 +1,7 @@
-"""Paths through heads where there are too many to compute them all: the largest are opened first.
+"""Paths through heads where there are too many to compute all: the largest are opened first.
 
-A head has a term for each position that it takes from, and what it took there is a sum over heads
-and positions again, so that paths through three heads are as many as the third power of these.
+A head has one term for each source position, and what it reads there is again a sum over heads and
+positions. So the number of paths through three heads is the third power of the number of terms.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Values of one's own in a card that is changed: each a parameter, whose numbers are given with it.
+"""Values given by the caller in an intervention: each becomes a parameter of the changed card.
 
-``x^3_j = x^3_j + 4 probe`` with a vector ``probe`` makes the card one with a parameter more.
+``x^3_j = x^3_j + 4 probe`` with a vector ``probe`` adds a parameter ``probe`` to the card.
 """
 
 from __future__ import annotations

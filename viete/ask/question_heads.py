@@ -1,6 +1,6 @@
-"""``top_5(…)``, ``svd_3(…)``, ``pca_2(…)``, ``cosines(…)``: questions with a word around formulas.
+"""Parses questions that wrap formulas: ``top_5(…)``, ``svd_3(…)``, ``pca_2(…)``, ``cosines(…)``.
 
-They are no formulas themselves, since what they give is names and pictures as much as numbers.
+They are not formulas, since their answers are names and pictures as well as numbers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Lists of questions: a page of Markdown whose formulas are asked, or a line of text for each."""
+"""Lists of questions: a Markdown page of formulas, or a file with one question a line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a question was read, in sentences: what counts from 1 and from 0, what L is, conventions."""
+"""Notes on how a question was read: what counts from 1 or from 0, what L is, which conventions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an expansion does not list, as one more term: those below the cut-off, or the rounding."""
+"""The remainder of an expansion as one more term: terms below the cut-off, or rounding."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""A statement evaluated on one run: for given values of its letters, where it is false.
+"""Evaluates a statement on one run: the values of its letters for which it is false.
 
-It says something of all entries of a matrix. Rounding must not decide. So ``=``, ``≤`` and ``≥``
-hold to `TOLERANCE` times the largest sum of terms, each without its sign, that either side adds
-up; ``<``, ``>`` and ``≠`` need a difference larger than that of the entry itself; ``≈`` holds to
-its own tolerance. What is no number (0/0) is never equal to anything, and −∞ is equal to −∞.
+A statement about a matrix is about all its entries. Rounding must not decide. So ``=``, ``≤`` and
+``≥`` hold up to `TOLERANCE` times the largest sum of absolute values of the terms on either side;
+``<``, ``>`` and ``≠`` need a difference larger than the entry's own tolerance; ``≈`` uses the
+tolerance that it states. NaN (0/0) equals nothing, and −∞ equals −∞.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where an expansion stops: the operation of an unopened term that is not linear in its values."""
+"""Where an expansion stops: the nonlinear operation of a term that cannot be opened."""
 
 from __future__ import annotations
 

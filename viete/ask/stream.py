@@ -1,7 +1,7 @@
-"""The stream of a card, and the equations in the place of its values.
+"""The residual stream of a card, with equations put in for its values.
 
-Which values are the stream, and which sub-layers look at other positions, is read off the
-equations: the stream of a block is that of the block before, with something added to it or normed.
+The equations tell which values are the stream and which sub-layers read other positions: the stream
+after a block is the stream before it with something added, or normalised.
 """
 
 from __future__ import annotations

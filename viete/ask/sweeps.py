@@ -1,9 +1,9 @@
-"""Questions about changes: ``⟨v, x^N_{-1}⟩ with A^{i,h} = 0``, of every block and head at once.
+"""Sweeps of interventions: ``⟨v, x^N_{-1}⟩ with A^{i,h} = 0``, for every block and head at once.
 
-What does not depend on a change is the run's own. Letters that an equation leaves free and that no
-condition behind ``for`` is about are axes of the answer. Heads, positions and entries are an axis
-of the changed value, which all that is made of it has too; each block is a pass of its own, from
-that block on.
+Values that do not depend on the change come from the original run. A letter that an equation leaves
+free, and that no condition after ``for`` mentions, is an axis of the answer. Heads, positions and
+entries become an axis of the changed value and of everything computed from it; each block is a
+separate pass that starts at that block.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One term of an expansion, which is an expression of the run again."""
+"""One term of an expansion; it is itself an expression that can be asked of the run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Families of terms, and the way to them: which block, which head, which source."""
+"""Families of terms, and how they are indexed: by block, by head, by source position."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An expansion as a document: its terms, what is left, and what was held."""
+"""An expansion as a document: its terms, the remainder, and what was held fixed."""
 
 from __future__ import annotations
 

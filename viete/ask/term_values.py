@@ -1,4 +1,4 @@
-"""The values of an expansion's terms: an array for each family, the whole and the rounding."""
+"""The values of an expansion's terms: an array for each family, the whole, the rounding error."""
 
 from __future__ import annotations
 

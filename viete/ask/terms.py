@@ -1,7 +1,7 @@
-"""Terms: a formula into the terms that made it, by the equations of a card.
+"""Splits a formula into the terms that made it, by a card's equations.
 
-A value in a linear place is replaced by the right side of its equation, and that falls apart into
-its own terms (`viete.analysis.linearity`), until what is left are the terms that were asked for.
+A value in a linear place is replaced by the right side of its equation, which splits into terms
+again (`viete.analysis.linearity`). This repeats until the requested terms are reached.
 """
 
 from __future__ import annotations

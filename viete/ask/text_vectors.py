@@ -1,4 +1,4 @@
-"""``T("I live in D")``: the last residual vector of a run of the same model on a text."""
+"""``T("I live in D")``: the last residual vector of a run of the same model on another text."""
 
 from __future__ import annotations
 

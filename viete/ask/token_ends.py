@@ -1,8 +1,8 @@
-"""What a vector says in tokens: its own entries, or what it meets of the embedding or unembedding.
+"""Reads a vector as tokens: by its own entries, or by its products with (un)embedding vectors.
 
-A vector of a residual stream that a matrix reads is held against the embeddings, ``E v``, and one
-that is written there against the unembedding, ``U v``. The rows of a weight are read and its
-columns written, since vectors are rows.
+A vector of the residual stream that a matrix reads is compared with the embeddings, ``E v``; a
+vector that a matrix writes to the stream is compared with the unembedding, ``U v``. A weight matrix
+reads along its rows and writes along its columns, since vectors are rows.
 """
 
 from __future__ import annotations

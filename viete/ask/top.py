@@ -1,6 +1,6 @@
-"""``top_5(logits_{-1})``: the greatest entries of each row of an answer, with their names.
+"""``top_5(logits_{-1})``: the largest entries of each row of an answer, with their names.
 
-It is a question of its own and no formula, since what it gives is places as much as numbers.
+It is not a formula, since its answer is places as well as numbers.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Sets of vectors that questions ask of together: ``pca_2(x^3)``, ``cosines(r^{i,h}_{-1}, U_5)``.
+"""Questions about sets of vectors: ``pca_2(x^3)``, ``cosines(r^{i,h}_{-1}, U_5)``.
 
-Of a formula all axes but the last count vectors: positions, heads, blocks, tokens.
+The last axis of a formula's value holds the entries of each vector. All other axes count vectors:
+positions, heads, blocks, tokens.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``E with EQ, EQ``: a question about a formula after changes, split into its parts."""
+"""Splits ``E with EQ, EQ``, a question after interventions, into its parts."""
 
 from __future__ import annotations
 

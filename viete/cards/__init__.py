@@ -1,6 +1,6 @@
-"""Markdown (LaTeX, JSON) ⇄ card, and the shipped cards as Markdown files.
+"""Reads and writes cards (Markdown, LaTeX, JSON), and holds the shipped cards.
 
-`document` and its neighbours read and write headings, tables and lists; `reader` and `writer` turn
-those into a `CardData` and back; `catalogue` finds the shipped cards. May import from every room
-above; knows nothing of arrays.
+`viete.document` reads and writes headings, tables and lists; `reader` and `writer` translate
+between those and a `CardData`; `catalogue` finds the shipped cards. This room may import from every
+room above it and knows no arrays.
 """

@@ -1,9 +1,9 @@
-"""What a card says twice: its facts, its notation list and its equations must agree.
+"""Consistency of a card: its facts, its notation list and its equations must agree.
 
-A bullet such as ``- **num_blocks**: 2`` computes nothing by itself, so nothing else would notice
-that the equations have one block. Only statements with one reading are compared: a dimension by
-one of the usual names of a configuration (or described by exactly that phrase), and a size in
-words such as ``(vocab_size × d_model)`` after a name that the card gives a shape.
+A bullet such as ``- **num_blocks**: 2`` computes nothing, so nothing else would notice that the
+equations have one block. Only statements with one possible reading are compared: a dimension under
+one of the usual names of a configuration (or described by exactly that phrase), and a size in words
+such as ``(vocab_size × d_model)`` after a name whose shape the card gives.
 """
 
 from __future__ import annotations

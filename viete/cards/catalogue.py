@@ -1,4 +1,4 @@
-"""The cards that come with Viète, and finding a card by path or by name."""
+"""The shipped cards, and how a card is found by its path or its name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The section Choices: one card for a whole family, whose members a config tells apart.
+"""The section Choices: one card for a whole model family, whose members a config selects.
 
     | config                | is               | then                                    |
     | `hidden_act`          | gelu or missing  | $φ(z) = GELU(z)$                        |
@@ -8,12 +8,13 @@
     | `layer_types.{i-1}`   | full_attention   | $M^{i,h} = causal(S^{i,h})$             |
     |                       | sliding_attention| $M^{i,h} = window(S^{i,h}; w)$          |
 
-Of each key one row holds: the first that lists the config's value (``any`` is any value, ``$d$``
-that number, ``null`` a key that is there without a value; where no row says so, that is missing);
-without a config, the first. What it defines is put in where its name stands (see
-`viete.rewrite.inlining`), and what only other rows need is left out. So a model is one member of
-its family, in its own equations. A key with an index letter in braces is asked for every block. A
-name alone, ``$logits$``, stands for its equation, which is there only where such a row holds.
+For each key, the first row that lists the config's value holds. ``any`` is any value and ``$d$`` is
+that number; ``null`` is a key that is present without a value, which counts as missing unless a row
+names it. Without a config, the first row of each key holds. The row's definitions are put in where
+their names occur (see `viete.rewrite.inlining`), and equations that only the other rows need are
+left out. So a model is one member of its family, in its own equations. A key with an index letter
+in braces is read for every block. A name on its own, ``$logits$``, stands for its equation, which
+exists only if such a row holds.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""A page of claims: Markdown in, the statements in its formulas out, and what it defines for them.
+"""A page of claims: Markdown in, the claims in its formulas out, with the names that it defines.
 
-A formula that says something (``=``, ``≤``, …) is a claim; one that begins with a new name and
-``=`` defines it, for the formulas below. One of a function of a letter, ``B_i(x) = …``, is about
-any stream, and is tried with one. A formula that is struck through, ``~~$a = b$~~``, is said not
-to hold. All else is prose, code too.
+A formula with a relation (``=``, ``≤``, …) is a claim. A formula that begins with a new name and
+``=`` defines that name for the formulas below. A claim about a function of a letter, ``B_i(x) =
+…``, is about any stream and is checked on one. A formula that is struck through, ``~~$a = b$~~``,
+is claimed to be false. All other text is prose, including code.
 """
 
 from __future__ import annotations

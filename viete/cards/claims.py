@@ -1,8 +1,8 @@
-"""Claims read: ``A^{i,h}_{j,k} ≥ 0 for k ≤ j for texts of random(8)`` in, a `Claim` out.
+"""Parses claims: ``A^{i,h}_{j,k} ≥ 0 for k ≤ j for texts of random(8)`` in, a `Claim` out.
 
-Behind the statement stand any number of clauses with ``for``: a range (``for h = 1, …, 4``), a set
-(``for h ∈ {1, 3}``), conditions (``for j ≥ 16, k < j``), letters of which one value is enough
-(``for some h``), or texts (``for texts of repeated(16)``).
+After the statement come any number of ``for`` clauses: a range (``for h = 1, …, 4``), a set (``for
+h ∈ {1, 3}``), conditions (``for j ≥ 16, k < j``), letters for which one value suffices (``for some
+h``), or texts (``for texts of repeated(16)``).
 """
 
 from __future__ import annotations

@@ -1,22 +1,22 @@
-"""What a Hugging Face ``config.json`` says of a card.
+"""Reads a Hugging Face ``config.json`` against a card.
 
-The card says how. The ``config`` column of its Dimensions table names the key that each dimension
-is kept under: ``rope_parameters.rope_theta, rope_theta or missing``. A dot goes into a nested
-object or list, of several keys the first that is there counts, and ``or missing`` lets the card's
-own value stand where none is. A section Choices (see `viete.cards.choices`) says which equations
-hold for which settings, and bullets in front of the first section what else must hold::
+The card says how. The ``config`` column of its Dimensions table names the key of each dimension:
+``rope_parameters.rope_theta, rope_theta or missing``. A dot enters a nested object or list, the
+first of several keys that is present counts, and ``or missing`` keeps the card's own value where no
+key is present. A section Choices (see `viete.cards.choices`) says which equations hold for which
+settings. Bullets before the first section say what else must hold::
 
     - **config model_type**: gpt2
     - **config rope_scaling**: missing
 
-A key whose value is null is missing, as it is to `transformers`. A key that is none of these, and
-not of those that `HARMLESS` lists, is refused, since it may change the function.
+A key whose value is null is missing, as in `transformers`. Any other key is refused, since it may
+change the function, unless `HARMLESS` lists it.
 
 A parameter may be a list of numbers in the config: its ``checkpoint`` is ``config KEY``.
 
-Where the tensors are known too, a key may ask for them: ``tensor pooler.dense.weight`` is ``there``
-or ``absent``, ``count blocks.*.attn.W_Q`` how many have such a name, ``size embed.W_E 0`` how long
-the first axis of one is.
+Where the tensors are known too, a key may test them: ``tensor pooler.dense.weight`` is ``there`` or
+``absent``, ``count blocks.*.attn.W_Q`` is the number of tensors with such a name, and ``size
+embed.W_E 0`` is the length of the first axis of a tensor.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a card declares before its equations: dimensions, inputs, parameters, functions."""
+"""Parses a card's declarations: dimensions, inputs, parameters, functions."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A file of changes: equations that change a card, and what they need that the card does not have.
+"""A file of changes: equations that change a card, with the declarations that they need.
 
-It is a Markdown page as a card is: items ``- $A^{2,1} = 0$``, and where wanted tables of Dimensions
+It is a Markdown page like a card: items ``- $A^{2,1} = 0$`` and, where needed, tables of Dimensions
 and Parameters and a list of Functions.
 """
 

@@ -1,4 +1,4 @@
-"""The `init` and `dtype` columns of a card's parameters: what may stand in them."""
+"""The `init` and `dtype` columns of a card's parameters: their permitted entries."""
 
 from __future__ import annotations
 

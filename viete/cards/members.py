@@ -1,8 +1,9 @@
-"""Which lines of a card change a value that another defines, as ``A^{2,1} = 0`` after ``A^{i,h}``.
+"""Finds the equations that change a value which another defines: ``A^{2,1} = 0`` after ``A^{i,h}``.
 
-A line is such a change where it says for what it holds (``for j ≥ 5``), where it stands for rows
-(``x^3_j``, ``logits[-1]``), and where it is a member of a family that is defined above. A
-derivative is none: what a backward loop does not reach, as ``∂x^0``, has an equation behind it.
+An equation is such a change if it has a condition (``for j ≥ 5``), if its left side is some rows
+(``x^3_j``, ``logits[-1]``), or if its left side is a member of a family that is defined above. A
+derivative is not a change: a backward loop does not reach every value, so a value such as ``∂x^0``
+has a separate equation after the loop.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Functions among the derived names: ``\\tilde{A}^i(y) = \\tilde{A}^i with x^{i-1} = y``."""
+r"""Functions among the derived names: ``\tilde{A}^i(y) = \tilde{A}^i with x^{i-1} = y``."""
 
 from __future__ import annotations
 

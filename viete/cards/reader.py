@@ -1,8 +1,8 @@
-"""Cards to models: which block of a document declares what.
+"""Reads a card: which block of a document declares what.
 
-Tolerant about layout (headings, bullets, column names), strict about formulas. Dimensions are read
-first, then the names on all left sides, then the formulas, so that a formula is parsed with every
-declaration of the card in force.
+It is tolerant about layout (headings, bullets, column names) and strict about formulas. Dimensions
+are read first, then the names on all left sides, then the formulas, so every formula is parsed with
+all of the card's declarations.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A card's blocks sorted into its sections, and the cells and formulas found in them.
+"""Sorts a card's blocks into its sections, and finds the cells and formulas in them.
 
-Headings, column names and markup are read tolerantly here, so that nothing below has to. A row or
-item that is a link, ``| [rotation](shared/rotation.md) | | |``, stands for the section of the same
-name of that page, which several cards share.
+Headings, column names and markup are read tolerantly here, so no other module has to. A row or item
+that is a link, ``| [rotation](shared/rotation.md) | | |``, stands for the section of the same name
+on that page, which several cards share.
 """
 
 from __future__ import annotations

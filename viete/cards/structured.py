@@ -1,4 +1,4 @@
-"""Cards from JSON: the same declarations as fields, formulas in the plain spelling."""
+"""Cards from JSON: the same declarations as fields, with formulas in the plain spelling."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Cards to documents: the canonical form of a card, in any spelling.
+"""Writes cards as documents: the canonical form of a card, in any spelling.
 
-`blocks` gives headings, tables and lists; the writers of `viete.document` write them
-out, and `write_json` the same as fields. Reading the Markdown, LaTeX or JSON gives the same card.
+`blocks` makes headings, tables and lists, which the writers of `viete.document` turn into text;
+`write_json` makes the same content as fields. Reading the Markdown, LaTeX or JSON gives the same
+card.
 """
 
 from __future__ import annotations

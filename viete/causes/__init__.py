@@ -1,5 +1,5 @@
-"""What a number owes to a value: mediation, resample ablation and causal scrubbing.
+"""Causal effects of a value on a number: mediation, resample ablation and causal scrubbing.
 
-Each is a recipe of values put and cut over a list of texts, and says which card it ran. Nothing
-here knows files, tokenizers or pages.
+Each is a recipe of interventions (`put` and `cut`) over a list of texts, and shows the card that it
+ran. This room knows no files, tokenizers or pages.
 """

@@ -1,4 +1,4 @@
-"""Texts drawn beside texts: others of the same length, all or those that agree on something."""
+"""Draws texts to pair with each text: of the same length, and alike in some features if asked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What causal scrubbing found: the share of a number that is left, and what each claim costs."""
+"""Results of causal scrubbing: the share of a number that survives, and the cost of each claim."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""A hypothesis about a model, as a nested list of claims: what each value on an edge depends on.
+"""A hypothesis about a model: a nested list of claims about what the value on each edge depends on.
 
     - r^{2,1} → logits: answer
       - x^0 → Q^{2,1}: t_{-1}
       - r^{1,1} → K^{2,1}: place, t_{-1}
 
-Behind the colon stand features of a text, formulas or words and numbers of its line; ``nothing``
-says that it depends on none. Below a claim stand those about what its value is made of.
+After the colon stand features of a text: formulas, or words and numbers of its line. ``nothing``
+says that the value depends on none. The claims nested below are about the inputs of the value.
 """
 
 from __future__ import annotations

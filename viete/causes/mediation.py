@@ -1,14 +1,15 @@
-"""Causal mediation and resample ablation: what a number owes to a value that is of another text.
+"""Causal mediation and resample ablation: the effect on a number of a value from another text.
 
-With F(t, M) the number on a text t where the mediator M has some value, and t' another text:
+F(t, M) is the number on a text t with the mediator at the value M, and t' is another text:
 
 - the total effect is F(t', M(t')) − F(t, M(t)),
-- the indirect effect F(t, M(t')) − F(t, M(t)): only the mediator is of the other text,
-- the direct effect F(t', M(t)) − F(t, M(t)): all but the mediator is (Vig et al. 2020, Pearl 2001).
+- the indirect effect is F(t, M(t')) − F(t, M(t)): only the mediator comes from the other text,
+- the direct effect is F(t', M(t)) − F(t, M(t)): all but the mediator does (Vig et al. 2020,
+  Pearl 2001).
 
-In the notation they are ``F' - F``, ``F with M = M'`` and, of the other text beside this one, the
-same ``F with M = M'``. Resample ablation is the indirect effect in the mean over texts that are
-drawn (Chan et al. 2022).
+In the notation, with the second run beside the first, they are ``F' - F``, ``F with M = M'``, and
+the same ``F with M = M'`` asked of the other text. Resample ablation is the mean indirect effect
+over drawn texts (Chan et al. 2022).
 """
 
 from __future__ import annotations

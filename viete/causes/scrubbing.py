@@ -1,11 +1,11 @@
-"""Causal scrubbing: does a number stay where values come from texts that a hypothesis calls alike?
+"""Causal scrubbing: does a number survive when values come from texts that a hypothesis equates?
 
-A hypothesis (`viete.causes.hypothesis`) says of edges which features of a text their values depend
-on. On each text the value of such an edge is taken from a text that agrees with it on these
-features, and is made in the same way of what the claims below say. All that the hypothesis does
-not name is of any text, one for each value that is made. The more of the number is left, the more
-of the model the hypothesis explains (Chan et al. 2022). Every value is computed by a card: that of
-the values between the readers' streams, which are given, and the writer.
+A hypothesis (`viete.causes.hypothesis`) says of each edge which features of a text its value
+depends on. For each text, the value on such an edge is taken from a text with the same features,
+and is itself computed by the claims nested below. Each value that the hypothesis does not mention
+comes from a random text, drawn separately for each value that is computed. The more of the number
+survives, the more of the model the hypothesis explains (Chan et al. 2022). A card computes each
+value: the equations between the readers' streams, which are given, and the writer.
 """
 
 from __future__ import annotations

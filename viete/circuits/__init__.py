@@ -1,5 +1,5 @@
-"""Circuits: the edges of a model that a number owes itself to, and a model of these alone.
+"""Circuits: the edges of a model that carry a number, and the model with only these edges.
 
-Edges are found in a card's equations, scored by its derivatives and confirmed by runs. What comes
-out is a card again, with claims. Nothing here knows files, tokenizers or pages.
+Edges are found in a card's equations, scored by derivatives and confirmed by runs. The result is a
+card with claims. This room knows no files, tokenizers or pages.
 """

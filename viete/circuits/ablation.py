@@ -1,6 +1,6 @@
-"""A model of which some edges are at their means over some texts, run on these texts.
+"""Runs a model with some edges ablated to their means over the texts.
 
-Every such model is a card, see `viete.circuits.card`.
+Every ablated model is a card, see `viete.circuits.card`.
 """
 
 from __future__ import annotations

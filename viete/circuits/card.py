@@ -1,8 +1,8 @@
-"""The card of a circuit: the equations that some edges of a model leave, all else at its means.
+"""The card of a circuit: the equations with only some edges, and mean values for all others.
 
-Each reader has a stream of its own, ``x_Q^{2,1} = r^{1,2} + mu_Q^{2,1}``: what its edges bring, and
-one vector for each position, the mean of all that they do not. With every edge, and what no text
-changes in the place of means, it is the model itself.
+Each reader has its own stream, ``x_Q^{2,1} = r^{1,2} + mu_Q^{2,1}``: the sum of its edges, and one
+vector for each position, the mean of all other writers. With every edge kept, and the parts that no
+text changes in place of means, it is the model itself.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A circuit as cards with claims: what is left, and what that is held against.
+"""A circuit as cards with claims: the circuit, and the runs against which it is checked.
 
-Each claim is a mean over the texts with a tolerance, so that it holds of other texts of the kind.
+Each claim is a mean over the texts with a tolerance, so it can be checked on similar texts too.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Edges confirmed by exact runs: which of some edges a circuit of fewer needs.
+"""Confirms edges by exact runs: which edges a smaller circuit needs.
 
-As ACDC does (Conmy et al. 2023), from the last reader to the first each edge is left out that
-changes the number by less than a threshold; here for many thresholds side by side.
+As in ACDC (Conmy et al. 2023), from the last reader to the first, an edge is removed if that
+changes the number by less than a threshold. Here many thresholds are tried side by side.
 """
 
 from __future__ import annotations

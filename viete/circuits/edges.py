@@ -1,9 +1,9 @@
-"""The nodes and edges of a card: who writes to its residual stream, and who reads it there.
+"""The nodes and edges of a card: the writers and readers of its residual stream.
 
-A part of a sum that goes through the stream is a *writer*: an embedding, a head, an MLP. A value
-that reads such a sum otherwise than to add to it is a *reader*: queries, keys and values, an MLP,
-the logits; norms of the stream belong to whoever reads them. All of this follows from the
-equations, so that parallel blocks, shared keys and norms behind a sub-layer need no rule of theirs.
+A *writer* is a term of a sum along the stream: an embedding, a head, an MLP. A *reader* uses such a
+sum other than by adding to it: queries, keys and values, an MLP, the logits. A norm of the stream
+belongs to its reader. All of this follows from the equations, so parallel blocks, shared keys and
+norms after a sub-layer need no special rules.
 """
 
 from __future__ import annotations

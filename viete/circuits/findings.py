@@ -1,4 +1,4 @@
-"""What was found out about a circuit: how faithful, how complete, how small, edge by edge."""
+"""The measures of a circuit: faithfulness, completeness, minimality, and each edge's effect."""
 
 from __future__ import annotations
 

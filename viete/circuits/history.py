@@ -1,7 +1,7 @@
-"""A circuit over training: the edges that were found at the end, held to every earlier step.
+"""A circuit over training: the final circuit's edges, tested at every earlier checkpoint.
 
-Each step's circuit is the model of that step with these edges alone, all else at that step's own
-means. So the numbers say when the edges begin to do what the model does.
+At each step the circuit is that step's model with these edges only, and all other edges at that
+step's own means. The numbers show when the edges begin to do the model's work.
 """
 
 from __future__ import annotations

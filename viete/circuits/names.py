@@ -1,4 +1,4 @@
-"""What the nodes of a circuit are called, each by a name of its own: ``Q^{2,1}``, ``x_Q^{2,1}``."""
+"""Unique names for the nodes of a circuit: ``Q^{2,1}``, ``x_Q^{2,1}``."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The numbers of a circuit: how faithful it is, how complete, how small.
+"""The measures of a circuit: faithfulness, completeness and minimality.
 
-Faithful is a circuit as far as it gives what the model gives, complete as far as the model gives
-nothing without it, and minimal as far as each of its edges is needed (Wang et al. 2022).
+A circuit is faithful if it gives the model's number, complete if the model without it gives none of
+that number, and minimal if each of its edges is needed (Wang et al. 2022).
 """
 
 from __future__ import annotations

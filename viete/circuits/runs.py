@@ -1,8 +1,9 @@
-"""Several runs of a model side by side: what a circuit is held against, as one card.
+"""Several ablated runs of a model side by side, as one card: the baselines of a circuit.
 
-Each value that an edge leads to has a letter more, which counts the runs: the model, no edge, the
-circuit, all other edges, and the circuit without each of its edges. In the equation of a reader's
-own stream an edge is on or off in each run, and where it is off its writer is at its mean.
+Each value that an edge reaches has one more index letter, which counts the runs: the whole model,
+no edges, the circuit, all other edges, and the circuit without each of its edges. In the equation
+of a reader's own stream, an edge is on or off in each run; where it is off, its writer is at its
+mean.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Circuits of a model: which edges a number owes itself to, and what is left with these alone.
+"""Finds circuits: which edges of a model carry a number, and what the model does with only these.
 
-An edge is scored to first order, by the derivative of the number by the reader's own stream times
-how far the writer is from its mean at that position (edge attribution patching: Syed, Rager & Conmy
-2023). Of several steps the derivative is the mean of those on the way from the embeddings' means
-(integrated gradients: Hanna, Pezzelle & Belinkov 2024). In the place of derivatives there may be
-relevances (RelP: Jafari et al. 2025), which are the derivatives of `viete.rewrite.relevance`. An
-edge is scored exactly by running the model with it at its mean (activation patching).
+An edge is scored to first order: the derivative of the number with respect to the reader's own
+stream, times the writer's distance from its mean at that position (edge attribution patching: Syed,
+Rager & Conmy 2023). With several steps, the derivative is a mean along the way from the mean
+embeddings (integrated gradients: Hanna, Pezzelle & Belinkov 2024). Relevances may replace
+derivatives (RelP: Jafari et al. 2025); they are the derivatives of `viete.rewrite.relevance`. The
+exact score of an edge comes from a run with that edge at its mean (activation patching).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Sums of a card that go through the residual stream, and the terms that they have.
+"""Sums of a card along the residual stream, and their terms.
 
-A value is a *junction* where it is a sum of what several others wrote: the stream, and the heads
-that a norm reads together.
+A *junction* is a value that adds up what several others wrote: the stream itself, or the heads that
+a norm reads together.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Source code as a meaning of the equations: PyTorch, NumPy, JAX, JavaScript.
 
-`lowering` writes one formula for an array library with its axes resolved: `expression` is what it
-has for values, `indexing` what index letters come to, and `dialects` says what each library writes
-in a way of its own, with one table of the functions that it has. `functions` writes the named
-functions that a file needs, `body` the equations as statements; one file for each target puts a
-file together.
+`lowering` writes one formula for an array library with its axes resolved. `expression` is its type
+of value, `indexing` translates index letters, and `dialects` holds what each library writes
+differently, with one table of functions. `functions` writes the named functions that a file needs,
+`body` writes the equations as statements, and one module for each target puts a file together.
 """
 
 from __future__ import annotations

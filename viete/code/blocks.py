@@ -1,4 +1,4 @@
-"""What each block has its own of, as a dictionary by the block's number."""
+"""Which values each block has of its own: stored in a dictionary by block number."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Equations as statements, each under the equation it came from; block loops as Python loops.
+"""Equations as statements, each below the equation it came from; block loops become Python loops.
 
-A value of a block loop is one variable that every block overwrites, where nothing later asks for
-an earlier block's; otherwise a dictionary by block number, ``x[i]`` for xⁱ.
+A value of a block loop is one variable that every block overwrites, unless something later reads an
+earlier block's value. Then it is a dictionary by block number, ``x[i]`` for xⁱ.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Array libraries as code: what each calls things, and how each writes what is done to arrays.
+"""Array libraries as code: how each library names its functions and writes array operations.
 
-`SPELLINGS` is the one table of functions that a library has, or that people write in a way of their
-own; a function that is not in it is generated from its definition. A `Dialect` writes operations
-as NumPy does; the classes below it say what JAX and PyTorch write otherwise. Which operation a
-formula asks for is in `lowering`.
+`SPELLINGS` is the one table of functions that a library provides, or that people write in a
+particular way; every other function is generated from its definition. A `Dialect` writes operations
+as NumPy does, and its subclasses hold what JAX and PyTorch write differently. `lowering` decides
+which operation a formula needs.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Python expressions with labelled axes: what the lowering has for values. Knows no array library.
+"""Python expressions with labelled axes: the values of the lowering. This module knows no library.
 
 An expression knows the labels of its value's axes, in order: index letters, then ``row`` and
-``col`` for the axes it has on paper. So a family broadcasts by an axis inserted where it lacks
-one, a sum over heads is a sum over an axis, and no name of an axis is left when the code runs.
-In front there may be `LEAD`: axes that are not counted, a batch or a caller's families.
+``col`` for the axes it has on paper. So a family broadcasts by inserting the axes that it lacks, a
+sum over heads is a sum over an axis, and no axis name is left when the code runs. Leading axes
+(`LEAD`) are not counted: a batch, or families of the caller.
 """
 
 from __future__ import annotations

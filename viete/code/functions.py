@@ -1,7 +1,7 @@
 """The named functions that a file needs, as small functions at its top.
 
-A function is generated from its definition, or taken from `idioms` where people write it in a way
-of their own; a library's ready form is not even a function (`dialects`).
+A function is generated from its definition, or taken from `idioms` where people write it in a
+particular way. A function that the library provides is called directly (`dialects`).
 """
 
 from __future__ import annotations

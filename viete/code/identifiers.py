@@ -1,4 +1,4 @@
-"""Identifiers: the notation's names in Python: ``W^Q`` is W_Q, ``∂γ_1`` dgamma_1, ``x̃`` x_tilde."""
+"""The notation's names as Python identifiers: ``W^Q`` is W_Q, ``∂γ_1`` dgamma_1, ``x̃`` x_tilde."""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""Named functions as people write them in NumPy, where a definition taken to the letter overflows
-or takes more memory than it should. Exported files get these functions as they stand here (for JAX
-with jnp); tests hold each to its definition in algebra/functions.md.
+"""Named functions as people write them in NumPy.
+
+A definition taken literally can overflow, or take more memory than needed. Exported files get these
+functions as they stand here (for JAX with jnp); tests check each against its definition in
+library/functions.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What JAX has in another way than NumPy; see `idioms`."""
+"""Named functions that JAX writes differently from NumPy; see `idioms`."""
 
 from __future__ import annotations
 

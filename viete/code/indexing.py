@@ -1,7 +1,7 @@
 """Names, index letters and binders as code: members of an axis, computed places, tables, blocks.
 
-What indexes a value becomes an axis in its place, a slice, or a `take_along_axis` where places and
-values have axes in common. Operations and functions are in `lowering`.
+The index of a value becomes an axis, a slice, or a `take_along_axis` where the places and the value
+share axes. `lowering` writes operations and functions.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Parameters to begin with, as code: literals of the `value` column, draws of the `init` column."""
+"""Initial parameters as code: literals of the `value` column, draws of the `init` column."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines of at most 100 columns: long statements are broken at brackets and operators."""
+"""Breaks statements at brackets and operators into lines of at most 100 columns."""
 
 from __future__ import annotations
 

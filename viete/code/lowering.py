@@ -1,7 +1,7 @@
-"""Formulas as source code of one array library, with every axis resolved while writing.
+"""Lowering: formulas as source code for one array library, with every axis resolved in advance.
 
-The walk is the evaluator's; its values are expressions of Python (see `expression`), and what a
-library writes in a way of its own its `Dialect` says.
+The walk is the evaluator's. Its values are Python expressions (see `expression`), and a `Dialect`
+writes what a library writes differently.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a NumPy script has that learns texts and answers: the texts, their characters, sampling."""
+"""The part of a NumPy script that learns from texts: the texts, their characters, sampling."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all targets share: the model with its loss, and which equations come out of it."""
+"""The step that all targets share: the model with its loss, and which equations are written."""
 
 from __future__ import annotations
 

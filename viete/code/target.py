@@ -1,4 +1,4 @@
-"""A target: one model as a file of source code; what all libraries' files have in common."""
+"""A target: one model as a source file; what the files of all libraries have in common."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Blocks of a PyTorch module: which parameters and equations are one block's, and its ``forward``.
+"""Blocks of a PyTorch module: which parameters and equations each block has, and its ``forward``.
 
-A block is what PyTorch's tools divide a model by: hooks, activation checkpoints, pipelines and
-FSDP2 all work at the call of a module. So a turn of a loop is the call of one.
+PyTorch's tools divide a model by module calls: hooks, activation checkpointing, pipelines and
+FSDP2. So each turn of a block loop is the call of a module.
 """
 
 from __future__ import annotations

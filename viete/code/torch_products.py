@@ -1,7 +1,7 @@
-"""Matrix products as people write them in PyTorch: one kernel for attention, one for all heads.
+"""Matrix products as people write them in PyTorch: fused attention, all heads in one product.
 
-``softmax(causal(Q Kᵀ / √d)) V`` is one call that keeps no table of scores; the heads of ``u W_Q^h``
-and ``∑_h z^h W_O^h`` are one matrix product, where ``@`` would copy u for every head.
+``softmax(causal(Q Kᵀ / √d)) V`` is one call that never stores a table of scores. The heads of ``u
+W_Q^h`` and ``∑_h z^h W_O^h`` are one matrix product, where ``@`` would copy u for every head.
 """
 
 from __future__ import annotations

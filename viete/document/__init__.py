@@ -1,6 +1,6 @@
-"""One document tree and its writers: what a card, a report or a lesson is before it has a format.
+"""One document tree and its writers: a card, report or lesson before it has a format.
 
-`tree` has the nodes, `rendering` the table of formats. There is a file for each format, with its
-writer, its one escaper and, where cards are read from it, its reader: text for the terminal,
-Markdown, LaTeX, Typst, HTML. Nothing here knows what a card is.
+`tree` has the nodes and `rendering` the table of formats. Each format has one file with its writer,
+its escaper and, where cards are read from it, its reader: text for the terminal, Markdown, LaTeX,
+Typst, HTML. This room does not know what a card is.
 """

@@ -1,4 +1,4 @@
-"""What of a Markdown source a page shows: comments blanked, code and raw HTML set apart.
+"""The visible part of a Markdown source: comments blanked, code and raw HTML set apart.
 
 After CommonMark 0.31, sections 4.4 to 4.6 and 6.6: https://spec.commonmark.org/0.31.2
 """

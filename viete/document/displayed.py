@@ -1,4 +1,4 @@
-"""`Displayed`: what says its document tree once, and is shown by notebooks in their formats."""
+"""`Displayed`: a base class whose document tree notebooks and terminals show in their formats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Formulas of a document as MathML in its page: our own, and the LaTeX of somebody's prose."""
+"""Formulas of a document as MathML: the notation's own formulas, and LaTeX in prose."""
 
 from __future__ import annotations
 

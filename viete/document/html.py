@@ -1,6 +1,6 @@
-"""Documents as one page of HTML: nothing is fetched, formulas are MathML, no script.
+"""Documents as one HTML page: nothing is fetched, formulas are MathML, no script runs.
 
-Whatever comes from a card is escaped, or goes through the converter and is parsed before use.
+All text from a card is escaped, or is converted and parsed before use.
 """
 
 from __future__ import annotations

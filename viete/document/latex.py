@@ -1,7 +1,7 @@
-"""Documents as LaTeX: written to be compiled as it is, and read back.
+"""Documents as LaTeX: written so that it compiles unchanged, and read back.
 
-The reader knows sections, lists and tables (tabular, longtable) with one row a line, which is what
-the writer makes and what most people write; it is no TeX.
+The reader knows sections, lists and tables (tabular, longtable) with one row a line. The writer
+makes these, and most people write them; the reader is not a TeX engine.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Documents in Markdown: what is read of a source, with lines and columns, and what is written."""
+"""Documents in Markdown: reading with lines and columns, and writing."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Documents in a notebook: a part of its page, which restyles nothing around it.
+"""Documents in a notebook cell: a fragment of HTML that restyles nothing around it.
 
-It runs no script and fetches nothing, so that a saved notebook shows it again. Of a long document
-the first blocks are shown, of a long table the first and last rows, and it says what is left out.
+It runs no script and fetches nothing, so a saved notebook shows it again. A long document is cut
+after its first blocks and a long table after its first and last rows, and the fragment says what it
+leaves out.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-r"""TeX in prose: a formula read once, for what it looks like in Unicode and whether it is safe.
+r"""TeX in prose: one parse that gives a formula's Unicode form and says whether it is safe.
 
-A card is anybody's file, and its prose may say ``$\input{/etc/passwd}$``. `Formula` knows the
-mathematics that our printer writes and people write in prose: letters, signs, scripts, fractions,
-roots, accents, words. LaTeX gets a formula as it stands where it is nothing else, and any other
-text escaped. A terminal and a docstring get every formula in Unicode, with no TeX: ``a factor
-$1 / \sqrt{d_k}$ of $\tilde{A}^i$`` becomes ``a factor 1 / √dₖ of Ãⁱ``. Such formulas may name what
-no card declares, so the notation's parser is not asked.
+Anybody can write a card, and its prose may contain ``$\input{/etc/passwd}$``. `Formula` knows the
+mathematics that our printer and most people write in prose: letters, signs, scripts, fractions,
+roots, accents, words. A formula made of nothing else goes to LaTeX unchanged; any other text is
+escaped. A terminal and a docstring get every formula in Unicode, without TeX: ``a factor $1 /
+\sqrt{d_k}$ of $\tilde{A}^i$`` becomes ``a factor 1 / √dₖ of Ãⁱ``. Such formulas may use names that
+no card declares, so the notation's parser does not read them.
 """
 
 from __future__ import annotations

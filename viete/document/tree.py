@@ -1,8 +1,8 @@
-"""The document tree: headings, paragraphs, lists, tables, equations, drawings, steps of a lesson.
+"""The document tree: headings, paragraphs, lists, tables, equations, drawings, lesson steps.
 
 Texts hold Markdown's inline markup: formulas between dollar signs, code between backticks,
-``**strong**`` and ``*stressed*`` words. A text that was read remembers its line and column, so that
-an error in a table cell can point there.
+``**strong**`` and ``*stressed*`` words. A text that was read remembers its line and column, so an
+error in a table cell can point to it.
 """
 
 from __future__ import annotations

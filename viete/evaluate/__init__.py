@@ -1,6 +1,7 @@
-"""Float arrays: every equation run on NumPy, PyTorch or JAX, at once or planned.
+"""Floating-point arrays: runs every equation on NumPy, PyTorch or JAX, directly or by a plan.
 
-`array` evaluates formulas on labelled arrays through the array API standard; `run` is a whole
-model, `inputs` what it is given; `fast` holds fast versions of named functions; `plan` records a
-step once and runs it again in memory that stays. Knows nothing of files or of one kind of model.
+`array` evaluates formulas on labelled arrays through the array API standard. `run` is a run of a
+whole model and `inputs` checks its inputs and weights. `fast` holds fast versions of named
+functions. `plan` records a step once and replays it in fixed memory. This room knows no files and
+no kind of model.
 """

@@ -1,4 +1,4 @@
-"""Answers on paper: numbers, and vectors and matrices as tables with the names of their entries."""
+"""Answers as documents: numbers, and vectors and matrices as tables with the names of entries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers: what a question is worth on a run, with what its axes and their entries are called."""
+"""Answers: the value of a question on a run, with names for its axes and their entries."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""Float arrays: every expression as operations of the array API standard.
+"""Floating-point arrays: every expression as operations of the array API standard.
 
-A value is an array together with a label for each of its axes: ``row`` and ``col`` for the axes it
-has on paper, an index letter for every family index, ``batch`` in front of all. Labels make heads
-and batches broadcast by name, turn a transpose into a swap of labels, and let one rule,
-`contract`, serve every product and every sum over heads.
+A value is an array with a label for each of its axes: ``row`` and ``col`` for the axes it has on
+paper, an index letter for every family index, ``batch`` in front of all. With labels, heads and
+batches broadcast by name, a transpose swaps labels, and one rule, `contract`, serves every product
+and every sum over heads.
 
-What depends on no weight and no input (masks, rotary angles) is computed once, in float64 NumPy,
-and cast where it first meets the weights.
+Values that depend on no weight and no input (masks, rotary angles) are computed once, in float64
+NumPy, and cast where they first meet the weights.
 """
 
 from __future__ import annotations

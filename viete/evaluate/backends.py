@@ -1,8 +1,8 @@
-"""Array libraries: what each has beside the array API standard, asked of one object.
+"""Backends: what each array library offers beyond the array API standard.
 
-A `Backend` is the standard alone; `NumPy`, `Torch` and `Jax` say what their library does in a way
-of its own: in place, in one pass, by a kernel. A method that a library has nothing for gives None.
-Arrays have their axes by number here; which axis is meant is what `fast` knows.
+A `Backend` uses the standard only. `NumPy`, `Torch` and `Jax` add what their library does better:
+in-place operations, fused passes, kernels. A method returns None if its library has nothing for it.
+Axes are numbers here; `fast` knows which axis is meant.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Places that a change is of: a run refuses one that no place of its text meets.
+"""Checks the positions of an intervention: a run refuses one that no position of its text meets.
 
-``x^2_{63} = 0`` makes a table over positions, ``where(j = 63, …)`` in it. On a text of six tokens
-that changes nothing, and who wrote it would take the run for one with an ablation. Sampling does
-not look: its text grows.
+``x^2_{63} = 0`` becomes a table over positions, with ``where(j = 63, …)`` in it. On a text of six
+tokens it would change nothing, and its author would mistake the run for an ablation. Sampling does
+not check, because its text grows.
 """
 
 from __future__ import annotations

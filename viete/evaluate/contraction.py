@@ -1,10 +1,10 @@
-"""Products of many factors: which two come first is chosen by cost, before anything is computed.
+"""Products of many factors, in an order that is chosen by cost before anything is computed.
 
-A formula of products is read as a network: factors whose axes have names, and a sum over every
-name that the result does not have. ``⟨u, A_{j,k} V_k W_O⟩`` for all k has the factors u, A, V and
-W_O; that u W_Oᵀ comes first, and no n × d matrix is ever made, follows from their sizes. Blocks,
-whose values are asked one after the other, count in the cost, and a product that does not change
-from one to the next is made once.
+A formula of products is read as a tensor network: factors with named axes, and a sum over every
+axis that the result lacks. ``⟨u, A_{j,k} V_k W_O⟩`` for all k has the factors u, A, V and W_O.
+Their sizes tell that u W_Oᵀ comes first, so no n × d matrix is ever made. Blocks are evaluated one
+after the other; the cost counts all of them, and a product that is the same for every block is made
+once.
 """
 
 from __future__ import annotations

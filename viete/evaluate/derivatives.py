@@ -1,7 +1,7 @@
-"""Derivatives in questions: ``∂(logits_{-1,5})/∂x^3``, of any number by any value of a run.
+"""Derivatives in questions: ``∂(logits_{-1,5})/∂x^3``, of any number with respect to any value.
 
-The card's backward equations are derived for that number, and run over the values that are there;
-of them only those that the question needs.
+The card's backward equations are derived for that number. Only those that the question needs are
+run, on the values of the run.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Fast versions of named functions, and of formulas that stand in backward equations.
+"""Fast versions of named functions, and of formulas that occur in backward equations.
 
-A fast version computes what the definition in library/functions.md says, or its pattern below, in
-fewer passes over memory and without overflow; tests/laws/test_fast.py and test_fused.py hold each
-to that. Here stands which axes are meant and where it applies; what an array library does there is
-its `Backend`'s. It returns None where it does not apply.
+A fast version computes its definition in library/functions.md, or its pattern below, in fewer
+passes over memory and without overflow; tests/laws/test_fast.py and test_fused.py check each. This
+module decides which axes are meant and where a fast version applies; a `Backend` does the work. A
+fast version returns None where it does not apply.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The loss and its gradients over a batch, from the derived backward equations.
+"""The loss and its gradients over a batch, by the derived backward equations.
 
-The sequences of a batch have nothing to do with each other until a weight's gradient sums over
-them. So a few at a time go through the forward and the backward equations, what lies between stays
-in the cache, and each weight's gradient is one product over positions and sequences together.
+The sequences of a batch only meet where a weight's gradient sums over them. So a few sequences at a
+time go through the forward and backward equations, their intermediate values stay in the cache, and
+each weight's gradient is one product over positions and sequences together.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The k greatest entries of each row, of equal ones the first."""
+"""The k largest entries of each row; among equal entries, the first."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Weights that a card itself gives: literals in its `value` column, draws by its `init` column.
+"""Weights that the card itself gives: literals in its `value` column, draws by its `init` column.
 
-A literal is a matrix `[1 0; 0 1; 1 1]` (rows between semicolons, the same for every block and
-head), `I`, or one number that fills the shape; numbers are whole, decimal or fractions such as
+A literal is a matrix `[1 0; 0 1; 1 1]` (semicolons separate rows; it is the same for every block
+and head), `I`, or one number that fills the shape. Numbers are whole, decimal or fractions such as
 `-1/2`, and are read exactly.
 """
 

@@ -1,4 +1,4 @@
-"""What a run is given: inputs and weights, checked against the card and made ready."""
+"""Inputs and weights of a run, checked against the card and converted."""
 
 from __future__ import annotations
 

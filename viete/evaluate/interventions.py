@@ -1,4 +1,4 @@
-"""Values that another takes the place of while a run goes on, by their names in the notation."""
+"""Hooks on a run: functions or values that replace a named value as soon as it is computed."""
 
 from __future__ import annotations
 

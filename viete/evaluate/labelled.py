@@ -1,4 +1,4 @@
-"""Arrays whose axes have names, and how two of them are brought to line up."""
+"""Arrays with named axes, and how two of them are aligned."""
 
 from __future__ import annotations
 

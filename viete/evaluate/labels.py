@@ -1,4 +1,4 @@
-"""Labels: what the entries of each axis of an answer are called, tokens, heads, blocks."""
+"""Labels: the names of the entries of an answer's axes: tokens, heads, blocks."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Lengths of the rows of a product of low rank: ``|A B|`` as ``|A Rᵀ|`` where ``Bᵀ = Q R``.
+"""Row norms of a low-rank product: ``|A B|`` as ``|A Rᵀ|`` where ``Bᵀ = Q R``.
 
-The columns of Q have length 1 and are orthogonal to each other, so that R, which is as small as the
-rank, gives every row the same length, and the wide matrix is never made.
+The columns of Q are orthonormal, so R, which is as small as the rank, gives every row the same
+norm, and the wide matrix is never made.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Whether there is room for a run: its bytes estimated from shapes, before it begins.
+"""Checks that a run fits into memory: its bytes are estimated from shapes before it begins.
 
-A run that asks for more memory than there is would be killed after minutes, without a word.
+Without this check, the system would kill a run that needs too much memory after minutes, without a
+message.
 """
 
 from __future__ import annotations

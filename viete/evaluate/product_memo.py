@@ -1,4 +1,4 @@
-"""Products of two arrays that were made: the same two along the same axes are multiplied once."""
+"""Remembers products of two arrays, so the same product along the same axes is computed once."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""In which order many factors are multiplied: the cheapest, found from the sizes of their axes.
+"""The cheapest order of multiplying many factors, found from the sizes of their axes.
 
-A product of the same arrays in the same way, which stands there twice, is made once: the
-``W_O W_Q`` of ``tr(… W_O W_Q … W_Q^T W_O^T …)``.
+A product of the same arrays along the same axes that occurs twice is made once: ``W_O W_Q`` in
+``tr(… W_O W_Q … W_Q^T W_O^T …)``.
 """
 
 from __future__ import annotations

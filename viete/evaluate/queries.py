@@ -1,9 +1,9 @@
-"""Queries: a formula asked of a run, and what each of its letters counts.
+"""Queries: a formula asked of a run, and the range of each of its letters.
 
-A letter that a question leaves free is an axis of the answer. It counts the blocks in which all
-that the formula names exists, or the rows, columns or heads where it stands. A letter below a
-binder without bounds counts the same there: the bounds are written out once, and then the formula
-is one like any other.
+A letter that a question leaves free is an axis of the answer. It ranges over the blocks in which
+everything that the formula names exists, or over the rows, columns or heads that it indexes. A
+letter below a binder without bounds gets its range in the same way: the bounds are written into the
+formula, which is then evaluated like any other.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A run: every named value of it, and any expression of them."""
+"""A run: every named value, and any expression of them."""
 
 from __future__ import annotations
 

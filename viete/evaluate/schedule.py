@@ -1,7 +1,7 @@
-"""What a model computes, in order: every equation once for every block, and the weights it takes.
+"""A schedule: every equation once for each block, in order, with the weights that it takes.
 
-Made from a card once; from it is known what a wanted value needs and when an array was used for
-the last time.
+It is made from a card once. It shows which equations a wanted value needs, and when an array was
+used for the last time.
 """
 
 from __future__ import annotations

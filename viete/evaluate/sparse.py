@@ -1,8 +1,8 @@
-"""Sparse sums: of every term the rows alone whose factor is not 0, as in a mixture of experts.
+"""Sparse sums: of each term, only the rows whose factor is not 0, as in a mixture of experts.
 
-What may be computed so is told by the equations (`viete.analysis.sparsity`); which rows there are
-is told by the factor's numbers. A row of a term whose factor is 0 counts as 0, also where the rest
-of it would be infinite.
+The equations tell which sums may be computed so (`viete.analysis.sparsity`); the factor's numbers
+tell which rows. A row of a term whose factor is 0 counts as 0, even if the rest of the term would
+be infinite.
 """
 
 from __future__ import annotations

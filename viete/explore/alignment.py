@@ -1,4 +1,4 @@
-"""A backward pass beside that of nearly the same card: parts in one place have one name."""
+"""Aligns the backward pass of a varied card with the original: the same part has the same name."""
 
 from __future__ import annotations
 

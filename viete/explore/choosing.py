@@ -1,4 +1,4 @@
-"""What a reader of a page may choose: numbers such as ε, and what choices.md says."""
+"""What a reader of a page may vary: numbers such as ε, and the choices in choices.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Claims of a page: each as mathematics, with what became of it in the run."""
+"""Claims on a page: each as mathematics, with its verdict in the run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page's data: a card, its run on a text and all that is shown of them, as JSON."""
+"""The page's data: a card, its run on a text, and everything shown of them, as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a page differentiates: its loss, or where a card has none the first entry of its output."""
+"""What a page differentiates: the card's loss, or else the first entry of its output."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Expansions of a page: the terms of every entry of a value, each with the operations it takes.
+"""Expansions on a page: the terms of every entry of a value, each with the operations it needs.
 
-A term is one formula for all entries, and for all of its heads and sources; its letters say which.
-So a page computes each term from the values at hand, before and after a change.
+A term is one formula for all entries, heads and sources; its letters say which. So a page computes
+each term from the values at hand, before and after a change.
 """
 
 from __future__ import annotations

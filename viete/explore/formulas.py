@@ -1,4 +1,4 @@
-"""Formulas of a page: as MathML, and as trees whose nodes have ids."""
+"""Formulas on a page: as MathML, and as trees whose nodes have ids."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Graphs of a page: the arrows of an expansion by heads and positions, and those of features.
+"""Graphs on a page: the arrows of an expansion by heads and positions, and graphs of features.
 
-A graph is data with ``svg``. That of features has under ``made`` what made each feature that is in
-it, as the terms of an expansion.
+A graph is data with an ``svg``. The ``made`` entry of a feature graph holds, for each feature in
+it, the terms that made the feature.
 """
 
 from __future__ import annotations

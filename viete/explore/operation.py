@@ -1,11 +1,11 @@
-"""One operation of an equation: what each entry of its result is made of, as plain data.
+"""One operation of an equation as plain data: what each entry of its result is computed from.
 
 An entry is a ``fold`` over the labels ``over`` of a ``formula`` of entries of the operands, which
-line up by the labels of their axes. An operand without a label is the same all along it, and one
-with a single entry there too. So a matrix product is a sum of products, a softmax's denominator a
-sum of powers, and a mask a choice between two entries. Three operations move entries instead:
-``pick`` takes those at a computed place, ``concat`` puts operands side by side, and a ``call`` is
-the last operation of a function's definition.
+are aligned by the labels of their axes. An operand that lacks a label is the same all along it, as
+is an operand with a single entry there. So a matrix product is a sum of products, a softmax's
+denominator a sum of powers, and a mask a choice between two entries. Three operations move entries
+instead: ``pick`` takes the entries at computed places, ``concat`` puts operands side by side, and
+``call`` is the last operation of a function's definition.
 """
 
 from __future__ import annotations

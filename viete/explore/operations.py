@@ -1,8 +1,8 @@
-"""The evaluator that takes an equation apart: the operations by which its value comes about.
+"""The evaluator that takes an equation apart into the operations that compute its value.
 
-It walks a formula as every meaning does, and lets the numbers of that meaning do the work. What is
-computed entry by entry is one formula, as long as nothing has to stand still: a product, a fold, a
-function or what is picked by its place is an operation of its own.
+It walks a formula as every meaning does, and the numbers of that meaning do the work. Entrywise
+operations are merged into one formula as far as possible: a product, a fold, a function, or a
+lookup by position is a separate operation.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The page as one file: its data, its program and its look, and nothing that would be fetched."""
+"""The page as one file: its data, its program and its style; nothing is fetched."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The program of a page: its equations in JavaScript, choices and switches open, and variants."""
+"""The program of a page: its equations in JavaScript, with choices, switches and variants."""
 
 from __future__ import annotations
 

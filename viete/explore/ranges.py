@@ -1,4 +1,4 @@
-"""What the axes of a run's values range over, and what their entries are called."""
+"""The ranges of the axes of a run's values, and the names of their entries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an entry of a function's result needs of its arguments, found in its definition."""
+"""Which entries of its arguments an entry of a function's result needs, found in its definition."""
 
 from __future__ import annotations
 

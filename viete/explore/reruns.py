@@ -1,4 +1,4 @@
-"""Other runs of what was run: its backward pass, and the same in other numbers."""
+"""Reruns for a page: the backward pass, and the same run in other number systems."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The served page: one address on this machine, which a random token opens.
+"""The served page: one address on this machine, opened with a random token.
 
-Who knows the token may ask the model; nobody else gets an answer, not a page of another site that
-a browser shows beside this one either: the Host and the Origin of a request are checked, messages
-are JSON alone, and there is no CORS. The page runs the scripts that it came with and no others.
+Only requests with the token are answered. A page of another site in the same browser gets no answer
+either: the Host and Origin of each request are checked, messages must be JSON, and there is no
+CORS. The page only runs the scripts that it came with.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A page's messages to a running model, and the answers, as plain data for JSON.
+"""A session: a page's messages to a running model, and the answers, as plain data for JSON.
 
-A session keeps the model and its inputs, and the last run. A ``run`` says everything that a reader
-has changed, so that it is the same run whatever was asked before. The server and the notebook's
-kernel hand messages to the same session.
+A session keeps the model, its inputs and the last run. A ``run`` message contains everything that a
+reader has changed, so its answer does not depend on earlier messages. The server and the notebook's
+kernel use the same session.
 """
 
 from __future__ import annotations

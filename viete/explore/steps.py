@@ -1,4 +1,4 @@
-"""Steps of a page: each equation of a run for each turn of its loop, and its operations."""
+"""Steps of a page: each equation of a run, for each turn of its loop, and its operations."""
 
 from __future__ import annotations
 

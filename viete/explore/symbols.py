@@ -1,4 +1,4 @@
-"""Symbols of a page: each name of a card, what it is, its shape, and who makes and reads it."""
+"""Symbols of a page: each name of a card, its meaning, its shape, and where it is made and read."""
 
 from __future__ import annotations
 

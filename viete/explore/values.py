@@ -1,4 +1,4 @@
-"""Values of a page: arrays with named axes as JSON, as many as a page may carry."""
+"""Values of a page: arrays with named axes as JSON, limited to the size that a page may carry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Variants of a page: what it shows where choices of an equation are not as in the card."""
+"""Variants of a page: what it shows when a reader has varied the choices of an equation."""
 
 from __future__ import annotations
 

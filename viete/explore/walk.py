@@ -1,4 +1,4 @@
-"""A run put on a page: its steps as JSON, and its values and those of its operations on a shelf."""
+"""Puts a run on a page: its steps as JSON, with its values and those of its operations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page in a notebook: a widget whose messages the kernel answers, or the page in a frame."""
+"""The page in a notebook: a widget that the kernel answers, or the page in a frame."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work for a page: one piece after the other, in threads that can be stopped."""
+"""Background work for a page: one job after the other, in threads that can be stopped."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Features of transcoders and autoencoders: who makes each, and what each does on a corpus.
+"""Features of transcoders and autoencoders: what causes each, and what each does on a corpus.
 
-They are found in a card's equations, whatever put them there. Files of features are read in
-`viete/model/`, pages written in `viete/report/`.
+They are found in a card's equations, however they got there. `viete/model/` reads files of
+features, and `viete/report/` writes pages of them.
 """

@@ -1,8 +1,8 @@
-"""What features do on a corpus: how often they are active, how much, and in which contexts.
+"""Features on a corpus: how often each is active, how strongly, and in which contexts.
 
-Texts come a batch at a time and nothing of them is held but what is shown: for each feature the
-contexts of its greatest values, one of a text, others drawn at random of all places where it is
-active, and its values in bins, counted exactly.
+Texts come a batch at a time, and only what is shown is kept: for each feature the contexts of its
+largest values (one for each text), contexts drawn at random from all places where it is active, and
+an exact histogram of its values.
 """
 
 from __future__ import annotations

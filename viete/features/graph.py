@@ -1,7 +1,7 @@
-"""Attribution graphs of features: nodes and edges, and the same as arrows that are drawn.
+"""Attribution graphs of features: nodes and edges, and the same graph as arrows to draw.
 
-A node is a feature, an error or an embedding at a position, or a number that is asked for. See
-Ameisen et al. 2025; `viete.features.tracing` finds them.
+A node is a feature, an error or an embedding at a position, or the number asked for. See Ameisen et
+al. 2025; `viete.features.tracing` finds nodes and edges.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One feature as people look at it: numbers, tokens with their text, and what it does to a text."""
+"""One feature as people look at it: its measures, its tokens in context, its effect on a text."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""The part of a feature graph that matters: the most influential nodes and edges of a number.
+"""Finds the important part of a feature graph: the most influential nodes and edges of a number.
 
-A node has the influence of the nodes that it leads to, each times the edge's share of all edges
-into that node. The features are explained in the order of their influence, so many at a time.
+A node's influence is the sum over the nodes that it leads to: their influence times this edge's
+share of all edges into them. Features are traced in the order of their influence, several at a
+time.
 """
 
 from __future__ import annotations

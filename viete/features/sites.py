@@ -1,6 +1,7 @@
-"""Where a graph of features has its nodes: the blocks with features, and the streams' beginnings.
+"""Where a feature graph has its nodes: the blocks with features, and the starts of the streams.
 
-Blocks and positions are counted through: those of an encoder come before those of its decoder.
+Blocks and positions are numbered consecutively: those of an encoder come before those of its
+decoder.
 """
 
 from __future__ import annotations

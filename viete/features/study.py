@@ -1,9 +1,9 @@
-"""The features of one place of a model, on a corpus: contexts, measures, and what they do.
+"""Studies the features of one place of a model on a corpus: contexts, measures, effects.
 
-The model has features in one block (`viete.model.coders`), as values of its card. Texts are run a
-batch at a time; of the features `viete.features.contexts` keeps what is shown. How good they are
-together: how many are active at a position, which share of the value's variance they lack, and how
-much of the loss comes back when what they decode stands in the value's place.
+The features are values of the card in one block (`viete.model.coders`). Texts are run a batch at a
+time, and `viete.features.contexts` keeps what is shown. The measures of all features together are
+the number active at a position, the share of the value's variance that they miss, and how much of
+the loss is recovered when their reconstruction replaces the value.
 """
 
 from __future__ import annotations

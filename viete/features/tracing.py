@@ -1,9 +1,10 @@
-"""Who made each feature of a text, and who made a number: the edges of a feature graph.
+"""The edges of a feature graph: what made each feature of a text, and what made a number.
 
-With the patterns of attention, the scales of norms and the errors of the features given, what a
-feature reads is linear in the features of earlier blocks, in the errors and in the embeddings. An
-edge is one of its terms: a source's value times its derivative. So the edges into a node and its
-constant add up to it. A node is a seed of the derived backward pass: many targets are one batch.
+With the attention patterns, the norms' scales and the errors of the features held fixed, what a
+feature reads is linear in the features of earlier blocks, the errors and the embeddings. An edge is
+one term of that sum: a source's value times its derivative. So the edges into a node, plus a
+constant, add up to the node. A node is the start of a derived backward pass, and many nodes form
+one batch.
 """
 
 from __future__ import annotations

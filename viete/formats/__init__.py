@@ -1,6 +1,6 @@
-"""Tensor files and the hub: formats in, safetensors out. Knows names, shapes and numbers, no card.
+"""Tensor files and the hub: formats in, safetensors out. This room knows no cards.
 
-`files` is the way in: `open_tensors` looks at a file's first bytes and hands it to the function
-that reads its format, of `safetensors_file`, `pickled` (PyTorch), `gguf_file` or `readers` (NumPy,
-ONNX, llama2.c); `tensors` holds what those share; `hub` fetches files by id and revision.
+`files` is the way in: `open_tensors` looks at a file's first bytes and hands it to the reader of
+its format, in `safetensors_file`, `pickled` (PyTorch), `gguf_file` or `readers` (NumPy, ONNX,
+llama2.c). `tensors` holds what those share; `hub` fetches files by id and revision.
 """

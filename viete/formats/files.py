@@ -1,13 +1,13 @@
-"""Open a file of tensors, whatever its format, and write one as safetensors.
+"""Opens a file of tensors in any format, and writes tensors as safetensors.
 
     file = open_tensors("model.safetensors")
     file.infos["wte"]               # TensorInfo(name='wte', shape=(50257, 768), dtype='float32')
     file.load("wte")                # a read-only NumPy array, mapped where the format allows
-    file.load("wte", "torch")       # a PyTorch tensor of your own
+    file.load("wte", "torch")       # a PyTorch tensor that you may change
 
-Nothing in a file is ever executed, and no size in it is believed before it is checked against the
-file's own. A file must not be changed in place while it is open; `save_safetensors` to its name is
-safe, since that puts a new file there.
+Nothing in a file is ever executed, and every size in it is checked against the file's own size. A
+file must not be changed in place while it is open; `save_safetensors` may write to its name, since
+it puts a new file there.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """GGUF, the format of llama.cpp, with its block-quantised tensors.
 
-The `gguf` package knows the quantised blocks. Its reader is not used: it loops for ever on a header
-that claims a huge array, and is slow over a real vocabulary.
+The `gguf` package decodes the quantised blocks. Its reader is not used: it never ends on a header
+that claims a huge array, and it is slow over a real vocabulary.
 """
 
 from __future__ import annotations

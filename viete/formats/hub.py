@@ -1,8 +1,8 @@
-"""Models of the Hugging Face hub, by their ids and revisions: ``EleutherAI/pythia-70m-deduped``.
+"""Models of the Hugging Face hub, by id and revision: ``EleutherAI/pythia-70m-deduped``.
 
-Fetched by the `huggingface_hub` library into its own cache, where `transformers` finds them too,
-and where they are found again without a network. Only what a model is made of is fetched: config
-and tokenizer first, then its safetensors, and pickled files where there is nothing else.
+The `huggingface_hub` library fetches files into its own cache, which `transformers` shares and
+which works without a network. Only the files of the model are fetched: config and tokenizer first,
+then its safetensors, or pickled files if there are no safetensors.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Readers of `.npy`, `.npz`, ONNX and llama2.c's `.bin`: bytes in, entries of a `TensorFile` out.
 
-Each checks what a file claims of its tensors before any of their numbers is read.
+Each reader checks what a file claims about its tensors before it reads any of their numbers.
 """
 
 from __future__ import annotations

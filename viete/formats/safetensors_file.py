@@ -1,8 +1,8 @@
-"""Safetensors: an 8-byte length, a JSON header of names, dtypes, shapes and offsets, the bytes.
+"""Safetensors: an 8-byte length, a JSON header (names, dtypes, shapes, offsets), then the bytes.
 
-The header is read here, not by the `safetensors` library: the bytes then map into NumPy for every
-dtype, without PyTorch, and every error is our own sentence. The tests hold the reader to that
-library's verdict on damaged files, and the writer to its bytes.
+The header is read here, not by the `safetensors` library, so that the bytes map into NumPy for
+every dtype without PyTorch, and every error is our own sentence. Tests compare the reader with that
+library's verdict on damaged files, and the writer with its bytes.
 """
 
 from __future__ import annotations

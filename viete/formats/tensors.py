@@ -1,4 +1,4 @@
-"""The tensors of an open file, of any format, and the way between bytes and arrays."""
+"""The tensors of an open file of any format, and the conversion between bytes and arrays."""
 
 from __future__ import annotations
 

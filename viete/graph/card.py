@@ -1,6 +1,6 @@
-"""A model as plain data: what a card says, with every name resolved and nothing computed.
+"""A card as plain data: everything it declares, with every name resolved and nothing computed.
 
-Two models are equal when their cards say the same, however they were spelled or laid out.
+Two cards are equal if they say the same, however they are spelled or laid out.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A claim: a statement, what its letters range over, and the texts that it is about."""
+"""A claim as data: a statement, the ranges of its letters, and the texts that it is about."""
 
 from __future__ import annotations
 

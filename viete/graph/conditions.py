@@ -1,6 +1,6 @@
-"""Conditions on blocks, places and sizes.
+"""Simplifies conditions on blocks, positions and sizes.
 
-Of ``i = 2 and h = 1`` in block 2 what is left is ``h = 1``; no j from 0 to 63 is ``j = 99``.
+In block 2, ``i = 2 and h = 1`` becomes ``h = 1``; with j from 0 to 63, ``j = 99`` is false.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Dependence: which value is made of which, slices of a card's equations, reaching definitions.
+"""Dependence: which values each value is computed from; program slices and reaching definitions.
 
-A backward slice is what some values are made of, a forward slice all that is made of them (Weiser
-1981); there a name stands for a value in all blocks. `Definitions` tells which equations may have
-made the x^{i-1} that another one reads: that of the block before, or one before the loop.
+A backward slice holds everything from which some values are computed, a forward slice everything
+computed from them (Weiser 1981); there a name stands for a value in all blocks. `Definitions` tells
+which equations may define the x^{i-1} that another equation reads: the same equation in the block
+before, or one before the loop.
 """
 
 from __future__ import annotations

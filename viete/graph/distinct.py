@@ -1,9 +1,9 @@
-"""A model in which every name means one thing, so that a rewriting can use any of them anywhere.
+"""Renames symbols so that every name of a card means one thing, before anything is rewritten.
 
-On paper ``V`` may be the number of tokens and also ``x W_V``, and ``table_{d<4}(…)`` may bind the
-letter of a size: where both could be meant, a card means the value and the bound letter. What a
-rewriting adds there could not name the size. So the dimension becomes ``V_size``, and the binder
-takes another letter, before anything is rewritten.
+On paper, ``V`` may be the vocabulary size and also ``x W_V``, and ``table_{d<4}(…)`` may bind the
+letter of a dimension. Where both are possible, a card means the value and the bound letter. A
+rewriting that adds a formula there could then not name the dimension. So the dimension becomes
+``V_size``, and the binder gets another letter.
 """
 
 from __future__ import annotations

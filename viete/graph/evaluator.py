@@ -1,10 +1,10 @@
-"""The evaluator: one walk over formulas for every meaning; values with labelled axes in and out.
+"""The evaluator: one walk over formulas for every meaning, on values with labelled axes.
 
 A value has a label for each of its axes: ``row`` and ``col`` for the axes it has on paper, an index
-letter for every family index. Labels make families broadcast by name, turn a transpose into a swap
-of labels, and let one rule, `contract`, serve every product and every sum over heads. What an
-operation does to values is what a meaning says: to arrays (`array`), to counts of operations
-(`viete.analysis.flows`), to source code (`viete.code.lowering`).
+letter for every family index. With labels, families broadcast by name, a transpose swaps labels,
+and one rule, `contract`, serves every product and every sum over heads. A meaning defines what an
+operation does to values: to arrays (`array`), to counts of operations (`viete.analysis.flows`), to
+source code (`viete.code.lowering`).
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Pattern matching and its inverse: what the letters of a formula stand for in another, put in.
+"""Pattern matching and its inverse, instantiation of a pattern's letters.
 
-A pattern is a formula whose symbols of the kind 'argument' stand for anything. It fits up to the
-letters of binders (alpha-equivalence), and up to the names of functions with one definition.
-Without such symbols it fits what means the same: two formulas are then alpha-equal.
+A pattern is a formula whose symbols of the kind 'argument' match anything. It matches up to the
+letters of binders (alpha-equivalence), and up to the names of functions with the same definition. A
+pattern without such symbols matches exactly the alpha-equal formulas.
 
-In ``sum_k f^k`` the letter f stands for what is summed, a formula in which k may occur, and the sum
-for one over any range, which it has again where ``sum_k`` stands in what is put in its place.
+In ``sum_k f^k``, the letter f matches what is summed, a formula in which k may occur, and the sum
+matches one over any range. Instantiation restores that range where ``sum_k`` occurs.
 """
 
 from __future__ import annotations

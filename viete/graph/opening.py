@@ -1,8 +1,8 @@
-"""Opening: a formula with the definitions between it and some values put in, and these replaced.
+r"""Opening: puts the definitions in for values of a formula, down to values that are then replaced.
 
-``\\tilde{M}^i`` opened at ``y^i`` is the card's own MLP as a formula of ``y^i``, for which anything
-may stand then. That is what ``\\tilde{M}^i with y^i = y`` means, and how a card says of a function
-which of its equations it is, without writing them again.
+``\tilde{M}^i`` opened at ``y^i`` is the card's own MLP as a formula of ``y^i``, which any other
+formula may replace. That is the meaning of ``\tilde{M}^i with y^i = y``; so a card can name some of
+its equations as a function without writing them again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A function that a card derives of its values, as a card says it: plain data."""
+"""A function that a card derives from its values, as the card states it: plain data."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Rewriting rules: tables of patterns in the notation, and the driver that applies them.
 
-A table is a Markdown page. A line ``- $pattern → formula$`` says what stands for what; the letters
-of both stand for anything, but some for a number or the like (`ADMITS`). A line ``- $y = pattern$:
-$∂a = …$`` has formulas for several things. The first rule that fits counts.
+A table is a Markdown page. In a line ``- $pattern → formula$``, letters match any formula, except
+for the letters in `ADMITS`, which match numbers and similar. A line ``- $y = pattern$: $∂a = …$``
+gives several formulas. The first rule that matches is applied.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Symbolic sizes: Laurent polynomials with rational coefficients, such as d/H, 4 d and 2 n^2 d.
 
-Small enough to compare by normal form, rich enough for every shape and every cost of a
-transformer. A size that is no such polynomial (a quotient by a sum, say) has no symbolic form.
+They are compared by normal form, and cover every shape and every cost of a transformer. A size that
+is not such a polynomial (a quotient by a sum, for example) has no symbolic form.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The named functions: their definitions, their derivatives, and who else calls them what.
+"""The named functions: their definitions, their derivatives, and their names in other libraries.
 
-`functions.md` defines softmax, LN, GELU … in the notation, `derivatives.md` says how each is
-differentiated; `functions` reads the one, `viete.graph.rules` the other. Knows no card.
+`functions.md` defines softmax, LN, GELU … in the notation, and `derivatives.md` gives their
+derivatives. `functions` reads the first, `viete.graph.rules` the second. This room knows no card.
 """

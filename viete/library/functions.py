@@ -1,4 +1,4 @@
-"""Reading function definitions; the library of named functions is functions.md beside this file."""
+"""Reads function definitions; functions.md beside this file is the library of named functions."""
 
 from __future__ import annotations
 

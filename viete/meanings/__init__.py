@@ -1,5 +1,4 @@
-"""Other numbers for the same equations: `exact` runs a card on numbers that never round.
+"""Other number systems for the same equations: `exact` never rounds, `interval` gives bounds.
 
-Each gives the primitives another meaning; how formulas are gone through is what
-`viete.graph.evaluator` says for all.
+Each gives the primitives another meaning; `viete.graph.evaluator` walks formulas for all of them.
 """

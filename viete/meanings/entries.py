@@ -1,9 +1,9 @@
-"""Arrays of other entries than floats: the evaluator over a namespace, and a run of it.
+"""Arrays whose entries are not floats: the evaluator over a namespace, and a run of it.
 
-A meaning of this kind is one file: a `Namespace`, which says what a dozen operations do to arrays
-of its entries. All that only moves entries about (reshape, take, concat, …) is NumPy's, with a
-dtype that holds them: `exact` has objects, `interval` a record of two floats. Weights and inputs
-come in as fractions, whole numbers or floats, each the dyadic fraction that it is.
+Such a meaning is one file: a `Namespace`, which defines about a dozen operations on arrays of its
+entries. Operations that only move entries (reshape, take, concat, …) are NumPy's, with a dtype that
+holds the entries: objects for `exact`, a record of two floats for `interval`. Weights and inputs
+come in as fractions, whole numbers or floats; a float is the dyadic fraction that it stores.
 """
 
 from __future__ import annotations

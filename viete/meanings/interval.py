@@ -1,10 +1,11 @@
-"""Certified intervals: every value as two float64 between which the exact one lies.
+"""Certified intervals: every value as two float64 numbers that enclose the exact one.
 
 Interval arithmetic with outward rounding (Moore 1966; IEEE 1788). The error of a float64 sum or
-product is itself a float64 (Dekker 1971), so a bound moves outward only where it was rounded, and
-what floats hold exactly stays exact: places, masks, a 0 behind a mask. Functions are enclosed by
-Arb. A truth value is the interval of the 0 and 1 that it may be; where a condition is open, both
-sides count. What has no value, or none that these bounds can tell, lies between −∞ and ∞.
+product is itself a float64 (Dekker 1971), so a bound only moves outward where it was rounded, and
+everything that floats hold exactly stays exact: positions, masks, a 0 behind a mask. Arb encloses
+functions. A truth value is the interval of its possible values 0 and 1; if a condition is
+undecided, both sides count. A value that is undefined, or that these bounds cannot tell, lies
+between −∞ and ∞.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`run`: a card's equations on inputs and weights, in one of the meanings of numbers."""
+"""`run`: a card's equations on inputs and weights, in one of the number systems."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The values of a run under the names of TransformerLens, and what is commonly made of them."""
+"""The values of a run under the names of TransformerLens, and the usual computations on them."""
 
 from __future__ import annotations
 

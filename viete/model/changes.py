@@ -1,6 +1,7 @@
-"""Small changes of one equation: what a card may have otherwise than the model it describes.
+"""Small changes of one equation: how a card may differ from the model that it describes.
 
-Those of mistakes.md; another function, another ε, a norm, a bias, a residual. `repairs` tries them.
+They are the changes in mistakes.md: another function, another ε, a norm, a bias, a residual
+connection. `repairs` tries them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A card held to claims, to a file of weights, and to values recorded from the model."""
+"""Checks a card against claims, a file of weights, and values recorded from the model."""
 
 from __future__ import annotations
 

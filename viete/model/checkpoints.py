@@ -1,12 +1,13 @@
-"""Checkpoints: whole or not there, however a run ends.
+"""Checkpoints of a run: each is complete or absent, however the run ends.
 
     RUN/checkpoints/step-000200/
         model.safetensors       the weights, by the names of `parameter_shapes`
         optimiser.safetensors   m/NAME and v/NAME
         state.json              the step, the position in the data, and digests of all three
 
-One is written into a folder of another name, which takes its own by one rename once all of it is on
-disk. Whatever bears such a name was complete then; the digests say whether it still is.
+A checkpoint is written into a folder with another name, and renamed once all of it is on disk. So a
+folder with a checkpoint's name was complete when it was written; the digests tell whether it still
+is.
 """
 
 from __future__ import annotations

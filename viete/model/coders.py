@@ -1,13 +1,13 @@
-"""Transcoders and sparse autoencoders from files, as features that a model gets.
+"""Reads transcoders and sparse autoencoders from files, to add their features to a model.
 
-Read are the ``params.npz`` of GemmaScope (``W_enc`` d × F) and the ``params.safetensors`` of
-GemmaScope 2 (``w_enc`` d × F), the folders of SAELens (``cfg.json`` and
+These layouts are read: the ``params.npz`` of GemmaScope (``W_enc`` d × F) and the
+``params.safetensors`` of GemmaScope 2 (``w_enc`` d × F), the folders of SAELens (``cfg.json`` and
 ``sae_weights.safetensors``, ``W_enc`` d × F), and the folders of circuit-tracer:
 ``layer_0.safetensors`` … for each block (``W_enc`` F × d), or ``W_enc_0.safetensors`` and
 ``W_dec_0.safetensors`` … of a cross-layer transcoder, whose ``W_dec_0`` (F × later blocks × d) has
 a matrix for each later block; a ``config.yaml`` beside them says what features read. A folder may
 have a folder ``layer_0`` for each block with one such file or folder inside. Runs of `viete train`
-are read too, of cards such as ``sae``.
+on cards such as ``sae`` are read too.
 """
 
 from __future__ import annotations

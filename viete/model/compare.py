@@ -1,7 +1,7 @@
-"""A card against a file of weights, and against values recorded from the model: a report.
+"""Compares a card with a file of weights, and with values recorded from the model: a report.
 
-What does not fit is listed, and for whatever does not fit the likely reason is looked for: another
-name, a transposed or merged layout, tied weights, other dimensions, another function.
+The report lists every mismatch and its likely reason: another name, a transposed or merged layout,
+tied weights, other dimensions, another function.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What names, shapes and numbers of a file say of how it differs from its card.
+"""How a file differs from its card, judged by its names, shapes and numbers.
 
-A bias beside a weight that the card has; tensors that are all 0 or all 1; square matrices of a file
-that keeps its other matrices transposed.
+It finds a bias beside a weight that the card has, tensors that are all 0 or all 1, and square
+matrices in a file that stores its other matrices transposed.
 """
 
 from __future__ import annotations

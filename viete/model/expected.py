@@ -1,18 +1,18 @@
-"""The tensors that a card expects in a file: a table of einops patterns, read both ways.
+"""The tensors that a card expects in a file: a table of einops patterns, used both ways.
 
-A file either uses the card's own names, in any spelling (``W_Q^{1,h}``, ``γ_1``), or those of the
+A file uses the card's own names, in any spelling (``W_Q^{1,h}``, ``γ_1``), or the names in the
 ``checkpoint`` column of its Parameters table::
 
     gpt_neox.layers.{i-1}.attention.query_key_value.weight : (h qkv k) d -> qkv h d k
 
-Braces hold expressions over the parameter's index letters. Behind `` : `` comes an `einops`
-pattern, and behind commas the lengths that einops cannot infer: ``(h k two) d -> h d (two k),
-two=2``. The axes on its right side are, in order: one over the symbols that share the tensor, where
-there are several (Q, K, V); one for each index letter that the name does not spell, in the
-parameter's own order; rows; columns. Without a pattern the tensor is that array as it is.
+Braces hold expressions over the parameter's index letters. After `` : `` comes an `einops` pattern,
+and after commas the lengths that einops cannot infer: ``(h k two) d -> h d (two k), two=2``. The
+axes on the right side are, in order: one for the symbols that share the tensor, if there are
+several (Q, K, V); one for each index letter that the name does not spell, in the parameter's own
+order; rows; columns. Without a pattern, the tensor is stored as that array.
 
-Where a model is kept in more than one way, the cell has each: `` `A` or `B` ``. The first is
-written, and that is read which a file fits best.
+Where a model is stored in several ways, the cell lists each: `` `A` or `B` ``. The first is
+written; the one that fits a file best is read.
 """
 
 from __future__ import annotations

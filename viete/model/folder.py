@@ -1,9 +1,9 @@
-"""A released model: tensors, what is said of its sizes, and the card of its family.
+"""Opens a released model: its tensors, its sizes, and the card of its family.
 
-A folder as `transformers` writes it has ``config.json`` beside the tensors. A file of its own says
-its sizes itself, as nanoGPT's ``ckpt.pt`` and llama2.c's ``.bin`` do, or its tensors tell them. The
-card is the shipped one for the ``model_type`` or for the tensors' names, or one's own; which
-equations of its family hold, and every size, the config says.
+A folder written by `transformers` has ``config.json`` beside the tensors. A single file gives its
+sizes itself, as nanoGPT's ``ckpt.pt`` and llama2.c's ``.bin`` do, or by the shapes of its tensors.
+The card is the shipped one for the ``model_type`` or for the tensors' names, or the user's. The
+config says every size, and which equations of the family hold.
 """
 
 from __future__ import annotations

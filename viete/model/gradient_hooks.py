@@ -1,4 +1,4 @@
-"""Hooks on the way back: functions of the gradient that arrives at a value, with PyTorch."""
+"""Backward hooks: functions of the gradient that arrives at a value, with PyTorch."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The places of a model that functions hook into, by the names of TransformerLens.
+"""Hook points: the places of a model where functions can hook in, by TransformerLens' names.
 
-A hook replaces a value as soon as it is computed, and what is computed from it follows.
+A hook replaces a value as soon as it is computed, and everything computed from it follows.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Running a loaded model as TransformerLens does: logits or loss, a cache, hooks for one run."""
+"""Runs a loaded model as TransformerLens does: logits or loss, a cache, hooks for one run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models of `transformers` that are in memory: taken over, and given back."""
+"""Models of `transformers` in memory: taken over, and given back."""
 
 from __future__ import annotations
 

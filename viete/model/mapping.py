@@ -1,10 +1,10 @@
-"""A card's weights and a file's tensors: matched by name, loaded, and saved.
+"""Matches a card's weights with a file's tensors by name; loads and saves them.
 
-Every tensor of a file must be somebody's: a parameter's (see `viete.model.expected`), an equal copy
-of a tensor that is (tied weights are often saved twice), or named by the card's fact
-``- **ignore**: *.rotary_emb.inv_freq``, a list of shell-style patterns; a vector that is a copy is
-named by the fact ``- **copy**: …``. Nothing else is dropped. Old files may spell a name otherwise,
-as the fact ``- **renamed**: `LayerNorm.gamma` is `LayerNorm.weight``` says.
+Every tensor of a file must belong to something: a parameter (see `viete.model.expected`), an equal
+copy of a parameter's tensor (tied weights are often saved twice), or the card's fact ``-
+**ignore**: *.rotary_emb.inv_freq``, a list of shell-style patterns. The fact ``- **copy**: …``
+names vectors that are copies. Nothing else is ignored. Old files may spell a name differently, as
+the fact ``- **renamed**: `LayerNorm.gamma` is `LayerNorm.weight``` says.
 """
 
 from __future__ import annotations

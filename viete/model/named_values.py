@@ -1,7 +1,7 @@
-"""A card in which the values that names stand for are values of their own, to be read or replaced.
+"""Gives the values that names stand for their own equations, so they can be read or replaced.
 
-What is a part of an equation is lifted out of it (see `viete.rewrite.lifting`): then it can be kept
-without computing it again, and another value can take its place.
+A part of an equation is lifted out of it (see `viete.rewrite.lifting`). It can then be kept without
+computing it again, and another value can replace it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The names of TransformerLens in a card: which of its equations each stands for.
 
-What a name stands for is said in names.md, once for all cards, by formulas that are looked for in
-the card's own equations.
+names.md gives the meaning of each name once for all cards, by formulas that are matched against the
+card's own equations.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Parts of a model as TransformerLens has them: ``blocks[3].attn.W_O``, ``unembed.W_U``."""
+"""Parts of a model under TransformerLens' names: ``blocks[3].attn.W_O``, ``unembed.W_U``."""
 
 from __future__ import annotations
 

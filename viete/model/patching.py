@@ -1,8 +1,9 @@
-"""Activation patching: a value of one run put into another, place by place, and what that changes.
+"""Activation patching: replaces a value by another run's, place by place, and measures the effect.
 
-The functions of `transformer_lens.patching` by their names. Each is given a model, the tokens of
-the run that is changed, (batch, n), the cache of the run that values come from, and a ``metric`` of
-logits (batch, n, V), a number. It gives the metric of every patch, an axis for each of its indices.
+These are the functions of `transformer_lens.patching`, by their names. Each takes a model, the
+tokens of the run that is changed, (batch, n), the cache of the run that values come from, and a
+``metric`` of the logits (batch, n, V), a number. It returns the metric of every patch, with an axis
+for each of its indices.
 """
 
 from __future__ import annotations

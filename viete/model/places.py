@@ -1,4 +1,4 @@
-"""Places of a model: values that have a row at each position, and their rows in runs of many texts.
+"""Places of a model: values with a row at each position, and their rows in runs of many texts.
 
 A place is a formula of the card, ``x^3``, ``m^2`` or ``Q^{2,1}``, or a name of TransformerLens,
 ``blocks.2.hook_resid_post``.

@@ -1,8 +1,8 @@
-"""A card against values that were recorded from the model itself.
+"""Checks a card against values that were recorded from the model itself.
 
-Every equation is judged by itself: it is computed from the recorded values where there are any, so
-that an error is found where it is made and not again in all that follows. For an equation that
-differs, small changes to it are tried (see `repairs`), and those that make it agree are told.
+Every equation is judged separately: it is computed from recorded values where they exist, so an
+error is reported where it arises and not again in all that follows. For an equation that differs,
+small changes are tried (see `repairs`), and the changes that make it agree are reported.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The search for the fewest changes of a card with which it computes what was recorded."""
+"""Searches for the fewest changes with which a card computes the recorded values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The names of a model's checkpoints: steps of a run's folder, or revisions of a hub model."""
+"""The names of a model's checkpoints: steps in a run's folder, or revisions of a hub model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model as a folder: one that `transformers` opens, or its card beside its tensors."""
+"""Saves a model as a folder: one that `transformers` opens, or its card beside its tensors."""
 
 from __future__ import annotations
 

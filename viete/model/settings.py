@@ -1,9 +1,9 @@
-"""The ``config.json`` of a model, from its card: what `viete.cards.config` reads, written.
+"""Writes the ``config.json`` of a model from its card: the inverse of `viete.cards.config`.
 
-Every dimension goes under the first key of its ``config`` column and every ``config …`` fact, those
-of the Choices among them, under its own with the first value that it allows. So nothing is known
-here of any family. What has been written is read again, as `transformers` fills it up where that is
-installed, and must give the same equations.
+Every dimension goes under the first key of its ``config`` column. Every ``config …`` fact, and
+every key of the Choices, goes under its own name with the first value that it allows. So this
+module knows no model family. The written file is read again, completed by `transformers` where that
+is installed, and must give the same equations.
 """
 
 from __future__ import annotations

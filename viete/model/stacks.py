@@ -1,4 +1,4 @@
-"""What is commonly made of the values of a run: the stream as a stack of what adds up to it."""
+"""Stacks of a run's values: the residual stream as the list of its summands."""
 
 from __future__ import annotations
 

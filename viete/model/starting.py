@@ -1,4 +1,4 @@
-"""Runs that begin in the middle: with the stream that a block reads, or what a part of it does."""
+"""Runs that start in the middle: from the stream that a block reads, or through one part of it."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Guesses for tensors under foreign names: which parameter each may hold, and by which pattern.
+"""Suggests which parameter a tensor with an unknown name may hold, and by which pattern.
 
-Tensors whose names differ in a number are one family (``h.{i-1}.mlp.weight``), so a guess is a
-line for the card's ``checkpoint`` column. Shapes decide first: as they are, transposed, with heads
-split or merged, with Q, K and V in one. Where several fit, the words in the names do; where they
-do not either, the question is asked.
+Tensors whose names differ in a number are one family (``h.{i-1}.mlp.weight``), so a suggestion is a
+line for the card's ``checkpoint`` column. Shapes decide first: unchanged, transposed, with heads
+split or merged, with Q, K and V in one tensor. Where several fit, the words in the names decide;
+otherwise the report asks the user.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reading names.md: what each name of TransformerLens stands for, as patterns of formulas."""
+"""Reads names.md: the meaning of each name of TransformerLens, as patterns of formulas."""
 
 from __future__ import annotations
 

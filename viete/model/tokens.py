@@ -1,4 +1,4 @@
-"""Text for a model and back, by the names and conventions of TransformerLens."""
+"""Converts text to tokens and back, by the names and conventions of TransformerLens."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A training run's folder as a model: its card, and the weights of one of its checkpoints.
+"""Opens a training run's folder as a model: its card, and the weights of one of its checkpoints.
 
-A folder put together by hand, of a ``card.md`` and a ``model.safetensors``, is one too; and so is a
-card beside which a file of weights has its name, ``circuit.md`` and ``circuit.safetensors``.
+It also opens a folder made by hand with a ``card.md`` and a ``model.safetensors``, and a card
+beside a file of weights with the same name, ``circuit.md`` and ``circuit.safetensors``.
 """
 
 from __future__ import annotations

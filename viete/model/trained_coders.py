@@ -1,8 +1,8 @@
-"""Features that a card learned (`viete.cards.catalogue.coders`), as files of others have them.
+"""Converts features that a card learned (`viete.cards.catalogue.coders`) to the usual arrays.
 
-A card computes in units of the value's own size σ, and one that decides apart which features are
-active has a gate. In the arrays that are made of its weights there is neither: units go into the
-weights, and a gate is a threshold. So one mechanism puts all of them into a model.
+Such a card computes in units of the value's own size σ, and a gated card decides separately which
+features are active. The arrays have neither: the units go into the weights, and a gate becomes a
+threshold. So one mechanism adds all kinds of features to a model.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The weights of a loaded model under the names of TransformerLens, and what is made of them."""
+"""The weights of a loaded model under the names of TransformerLens, and products of them."""
 
 from __future__ import annotations
 

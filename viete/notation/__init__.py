@@ -1,8 +1,8 @@
-"""Text ⇄ expression trees.
+"""The notation: text to expression trees and back.
 
-`tree` holds the trees, `lexer` and `parser` read the three spellings (plain, LaTeX, Unicode) into
-them, `printer` writes them back, and `typst` and `mathml` as those formats have them. Nothing here
-knows shapes, numbers, cards or files; everything else may import from here.
+`tree` holds the trees. `lexer` and `parser` read the three spellings (plain, LaTeX, Unicode),
+`printer` writes them, and `typst` and `mathml` write those formats. This room knows no shapes,
+numbers, cards or files; every other room may import from it.
 """
 
 from viete.notation import mathml as mathml

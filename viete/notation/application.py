@@ -1,6 +1,6 @@
-"""Calls of a card's own functions of values: ``\\tilde{A}^3(x^2)``, ``(B_N ∘ ⋯ ∘ B_1)(x^0)``.
+r"""Calls of a card's own functions of values: ``\tilde{A}^3(x^2)``, ``(B_N ∘ ⋯ ∘ B_1)(x^0)``.
 
-A name may be that of a value and of such a function. Before a parenthesis it is the function.
+One name may stand for a value and for such a function. Before a parenthesis it is the function.
 """
 
 from __future__ import annotations

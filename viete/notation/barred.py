@@ -1,7 +1,7 @@
-"""A bar makes a token's vector: ``\\overline{ublin}`` scores it, ``\\underline{ublin}`` embeds it.
+r"""Token vectors: ``\overline{ublin}`` unembeds a token, ``\underline{ublin}`` embeds it.
 
-Under the bar stands a text, in braces or in quotes, or an entry of the text that runs,
-``\\underline{t_j}``. A name that the card declares with its bar is that name.
+Under the bar stands a text, in braces or quotes, or an entry of the text of the run,
+``\underline{t_j}``. A name that the card declares with its bar keeps its own meaning.
 """
 
 from __future__ import annotations

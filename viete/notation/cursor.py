@@ -1,4 +1,4 @@
-"""A place in a formula's tokens, and how to go on from it: brackets, names, scripts, errors."""
+"""A position in a formula's tokens, and shared parsing steps: brackets, names, scripts, errors."""
 
 from __future__ import annotations
 

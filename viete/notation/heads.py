@@ -1,8 +1,8 @@
-"""One letter for heads of grouped queries: ``A^{i,h}`` is ``A^{i,g,r}`` of h = (g - 1) R + r.
+"""One letter for the heads of grouped queries: ``A^{i,h}`` is ``A^{i,g,r}`` with h = (g - 1) R + r.
 
-In a tree h is the two indices that it stands for, ⌈h / R⌉ and (h - 1) mod R + 1, so that whatever
-reads trees knows it; the printer writes the two as one again. What has keys and values in common
-has one for a whole group: ``K^{i,h}`` is the one that head h reads.
+In a tree, h is the two indices ⌈h / R⌉ and (h - 1) mod R + 1, so code that reads trees needs no
+special case; the printer writes the two as one again. Keys and values are shared by a group:
+``K^{i,h}`` is the key that head h reads.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Plain, LaTeX and Unicode spellings to one stream of tokens.
+r"""The lexer: plain, LaTeX and Unicode spellings to one stream of tokens.
 
-After this file the spellings are gone: ``\\gamma_1``, ``gamma_1`` and ``γ₁`` are the same tokens.
+After this module the spellings are gone: ``\gamma_1``, ``gamma_1`` and ``γ₁`` are the same tokens.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Expression trees as MathML: what a browser sets, with the names and operations to point at.
+"""Expression trees as MathML for browsers, with names and operations that a script can point to.
 
-A name carries its key (``data-key``), a function its name (``data-call``) and, where it is asked
-for, an operation the number of its node (``data-node``, see `numbered`). Every text that `MathML`
-gives is one element. Signs between elements, such as those that a report puts there, are set by
-`with_signs`.
+A name carries its key (``data-key``), a function its name (``data-call``) and, on request, an
+operation the number of its node (``data-node``, see `numbered`). Every text that `MathML` returns
+is one element. `with_signs` joins elements with signs between them, as reports do.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""Formulas to expression trees, by precedence climbing.
+"""The parser: formulas to expression trees, by precedence climbing.
 
-Written by hand rather than generated, because this notation cannot be parsed without its
-declarations: ``QK^T`` is two matrices and a transpose only if Q and K are declared, ``x^0`` is a
-member of a family, a power or a label depending on what x is, ``LN(x)`` applies and ``W(x)``
-multiplies. From loose to tight:
+It is written by hand because this notation cannot be parsed without its declarations: ``QK^T`` is
+two matrices and a transpose only if Q and K are declared; ``x^0`` is a member of a family, a power
+or a label, depending on x; ``LN(x)`` applies a function and ``W(x)`` multiplies. From loose to
+tight:
 
     or · and · not · comparison · + − · ⊙ * / mod · juxtaposition · unary − · scripts, brackets
 
-A quotient followed by a juxtaposed factor (``a / b c``) is read two ways by people, so it is
-refused with both spellings.
+People read a quotient followed by a juxtaposed factor (``a / b c``) in two ways, so it is refused,
+and the error shows both spellings.
 """
 
 from __future__ import annotations

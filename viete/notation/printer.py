@@ -1,4 +1,4 @@
-"""Expression trees to text, in the three spellings. Parsing what is printed gives the same tree."""
+"""The printer: expression trees to text in three spellings. Parsing it gives the same tree."""
 
 from __future__ import annotations
 

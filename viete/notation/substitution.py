@@ -1,9 +1,9 @@
-"""Capture-avoiding substitution: expressions put for index letters, arguments and names at once.
+"""Capture-avoiding substitution for index letters, arguments and names at once.
 
-A binder (``sum_h body``, ``table_{j<n}(body)``) binds its letter in its body alone. Where its
-letter is a name that is put into the body, or one that stands for something else around it
-already, the binder takes another letter: the result means what it should, and what is printed of
-it can be read back, since the notation lets a bound letter hide whatever else has its name.
+A binder (``sum_h body``, ``table_{j<n}(body)``) binds its letter in its body only. The binder takes
+another letter if its letter is a name that is put into the body, or if its letter is also used
+around it. So the result keeps its meaning, and its printed form can be parsed again, since in the
+notation a bound letter hides every other symbol of that name.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Declared symbols: what the letters of a card mean, and how a written name is matched to one.
+"""Declared symbols: what the letters of a card mean, and how a written name matches one.
 
-A symbol is a base with label and index slots: ``W_Q^{i,h}`` has base W, the label Q below and the
-indices i and h above. A written name such as ``W_Q^{3,h}`` or ``x^i_j`` is matched against the
-declared patterns: labels must be equal, an index slot takes any expression, and what is left over
-is a row or entry (below), a transpose or a power (above).
+A symbol is a base with label and index slots: ``W_Q^{i,h}`` has the base W, the label Q below and
+the indices i and h above. A written name such as ``W_Q^{3,h}`` or ``x^i_j`` is matched against the
+declared patterns: labels must be equal, and an index slot takes any expression. The rest is a row
+or entry (below), or a transpose or power (above).
 """
 
 from __future__ import annotations

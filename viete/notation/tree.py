@@ -1,8 +1,8 @@
 """The expression tree: eight kinds of node, the same for every spelling and every meaning.
 
-Nodes are interned (hash-consed): of one content there is one object, so that two formulas are
-equal where they are the same object, a node is a key, and a fact is found once. Where in a source
-a node stands is no part of it: the `Text` that was parsed remembers that.
+Nodes are interned (hash-consed): equal nodes are one object. So comparing two formulas is a
+comparison of identity, a node can be a key, and a fact about it is computed once. A node does not
+know its place in a source: the `Text` that was parsed remembers that.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Expression trees as Typst maths: a fourth way to print what the other three spellings say."""
+"""The printer for Typst: expression trees as Typst maths."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Words of a vocabulary: what a text in quotes is the number of, and what that number is called."""
+"""Words of a vocabulary: the token id of a quoted text, and the text of a token id."""
 
 from __future__ import annotations
 

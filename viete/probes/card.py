@@ -1,7 +1,7 @@
-"""A probe as equations: a model with the probe in it, and what is claimed of texts held out.
+"""A probe as equations: the model's card with the probe in it, and claims about held-out texts.
 
-The probe is a name more, its directions and offsets are parameters, and the class of a text is an
-input, which a file of texts gives: ``{"text": "…", "label": 1}``.
+The probe is one more value, its directions and offsets are parameters, and a text's class is an
+input, which comes from a file of texts: ``{"text": "…", "label": 1}``.
 """
 
 from __future__ import annotations

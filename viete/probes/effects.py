@@ -1,8 +1,8 @@
-"""What a probe's directions do: numbers of the model without them, and one step along them.
+"""The effect of a probe's directions on the model: with the directions removed, and one step along.
 
-Both are equations that are put into the model, where the probe reads. Without them a vector has
-along the directions what the mean of the examples has. A step is as long as from the mean of one
-class to that of the other, or a standard deviation of numbers.
+Both are interventions at the value that the probe reads. Removing the directions gives each vector
+the examples' mean along them. A step is as long as the distance between the means of two classes,
+or one standard deviation of a numeric label.
 """
 
 from __future__ import annotations

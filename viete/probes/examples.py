@@ -1,8 +1,8 @@
-"""The examples of a probe: vectors of the runs of some texts, each with its label.
+"""The examples of a probe: vectors from runs of some texts, each with its label.
 
-A label is a key of a text's line in a file of JSON lines, or a formula of the notation. Where it
-has letters of positions, as in ``t_{j-1}``, every position at which the vector has the same letter
-is an example; other axes of the vector, as blocks, are places where there is a probe each.
+A label is a key of a text's line in a file of JSON lines, or a formula of the notation. If the
+formula has position letters, as in ``t_{j-1}``, every position of the vector with the same letter
+is an example. Each entry of the vector's other axes, such as blocks, gets its own probe.
 """
 
 from __future__ import annotations

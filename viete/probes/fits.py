@@ -1,8 +1,8 @@
-"""Linear probes of vectors: logistic regression, nearest class means, ridge regression.
+"""Fits of linear probes: logistic regression, nearest class means, ridge regression.
 
-Vectors are examples in rows, (m, d). Each fit looks at them from their mean, in units of one
-number, the root of their mean variance, so that a penalty means the same at every scale and no
-direction is before another. What it gives is about the vectors as they are.
+Vectors are examples in rows, (m, d). Each fit centres them and divides by one number, the root of
+their mean variance, so a penalty means the same at every scale and no direction is preferred. The
+result applies to the original vectors.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Linear probes: what can be read off a vector of a model, on texts that the probe has not seen.
+"""Trains linear probes: what can be read from a vector of a model, on texts the probe has not seen.
 
-Texts are parted once: a probe is fitted to some, and measured on the others. Beside its accuracy
-stand that of always saying the most frequent class, and that of probes of labels dealt out anew, to
-texts at random (a control: Hewitt & Liang 2019). Accuracy is the mean over texts of the share of
-their examples that is right, so that the positions of one text do not count as independent. The
-interval is Wilson's at 95 %, of as many trials as there are texts held out.
+The texts are split once: a probe is fitted to one part and measured on the other. Its accuracy is
+reported beside two baselines: always the most frequent class, and a probe of shuffled labels (a
+control task: Hewitt & Liang 2019). Accuracy is the mean over texts of the share of correct
+examples, so the positions of one text do not count as independent. The interval is Wilson's at 95
+%, with as many trials as held-out texts.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Probes on paper: how right each is, beside what is to be had without it."""
+"""Probes as a document: how accurate each is, beside its baselines."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What people read: documents, diagrams, lessons and pages, made of cards and of their runs."""
+"""Reports: documents, diagrams, lessons and pages, made from cards and their runs."""

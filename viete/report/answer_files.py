@@ -1,4 +1,4 @@
-"""Answers as files of data: CSV, JSON, arrays."""
+"""Answers as data files: CSV, JSON, arrays."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The architecture document of a card: its data flow, parts, shapes, parameters and traits.
+"""The architecture document of a card: its data flow, components, shapes, parameters and traits.
 
-Everything is derived from the equations for a batch and a length, so that it holds of any card:
-nothing here knows a name or a kind of model.
+Everything is derived from the equations for a batch and a length, so it works for any card. This
+module knows no names and no kind of model.
 """
 
 from __future__ import annotations

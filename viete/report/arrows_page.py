@@ -1,4 +1,4 @@
-"""A graph of arrows as a page: the picture, and all its arrows in a table."""
+"""A graph of arrows as a page: the picture, and a table of all its arrows."""
 
 from __future__ import annotations
 

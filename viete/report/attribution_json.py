@@ -1,7 +1,7 @@
-"""Attribution graphs as the JSON that circuit-tracer writes and Neuronpedia opens, and back.
+"""Attribution graphs as the JSON of circuit-tracer and Neuronpedia, written and read.
 
-Blocks are counted from 0 there. A target that is no token's score has a number behind the
-vocabulary, as circuit-tracer's own targets have, and is called by its formula.
+That JSON counts blocks from 0. A target that is not a token's score gets a number after the
+vocabulary, like circuit-tracer's own targets, and its formula as its name.
 """
 
 from __future__ import annotations

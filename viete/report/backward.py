@@ -1,4 +1,4 @@
-"""The backward pass of a card as a lecture prints it: ∂L/∂X = …, each with its shape and reason."""
+"""The backward pass as a lecture prints it: ∂L/∂X = …, each equation with its shape and reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers over checkpoints: the steps, and when a comparison begins to hold."""
+"""Answers over checkpoints: the steps, and the step at which a comparison begins to hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What differs between two cards, equation by equation: what ``viete show --against`` prints."""
+"""The equations in which two cards differ: what ``viete show --against`` prints."""
 
 from __future__ import annotations
 

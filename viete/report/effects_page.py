@@ -1,4 +1,4 @@
-"""Effects as a page: what was asked, the numbers, a picture, and the card of a changed model."""
+"""Causal effects as a page: the question, the numbers, a picture, the card of a changed model."""
 
 from __future__ import annotations
 

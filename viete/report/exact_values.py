@@ -1,4 +1,4 @@
-"""Exact values on paper: rows with certified decimals, what they are, what their names mean."""
+"""Exact values as a document: rows with certified decimals, their kind, and the names they use."""
 
 from __future__ import annotations
 

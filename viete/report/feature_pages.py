@@ -1,6 +1,6 @@
-"""Pages of features: one of HTML for each, with its contexts shaded, and an index of all.
+"""Pages of features: an HTML page for each, with its contexts shaded, and an index of all.
 
-Nothing is fetched and there is no script. Whatever comes from a text or a tokenizer is escaped.
+Nothing is fetched and no script runs. Text from a corpus or a tokenizer is escaped.
 """
 
 from __future__ import annotations

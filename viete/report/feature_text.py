@@ -1,4 +1,4 @@
-"""Features as documents for the terminal and for notebooks: measures of all, and one of them."""
+"""Features as documents for terminals and notebooks: measures of all features, and one feature."""
 
 from __future__ import annotations
 

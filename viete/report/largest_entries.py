@@ -1,4 +1,4 @@
-"""The largest entries of answers, where they stand, and the tokens around."""
+"""The largest entries of answers, with their places and the tokens around them."""
 
 from __future__ import annotations
 

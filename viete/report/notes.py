@@ -1,6 +1,6 @@
 """Notes on a card: masks, residual connections, norms, layers, shared weights, positions.
 
-Each note is a fact of the equations, or says that they have no such thing.
+Each note is a fact of the equations, or says that they lack the feature.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Answers over the checkpoints of a model: their numbers, when they hold, a picture, a document."""
+"""Answers over a model's checkpoints: their numbers, when they hold, a picture, a document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plan on paper: each step, what it computes, where it lies, its bytes and its FLOPs."""
+"""A plan as a document: each step, what it computes, its memory, its bytes and its FLOPs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Probes as a picture, and as a page: what they read, how right they are, and the card of one."""
+"""Probes as a picture and as a page: what they read, how accurate they are, and the card of one."""
 
 from __future__ import annotations
 

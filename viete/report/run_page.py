@@ -1,4 +1,4 @@
-"""A run as a document: its text, and its values with their shapes, a row for each equation."""
+"""A run as a document: its text, and its values with their shapes, one row for each equation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Causal scrubbing as a page: the numbers, a picture, and the card of each value that is made."""
+"""Causal scrubbing as a page: the numbers, a picture, and the card of each resampled value."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Rewritings: equations in, ordinary equations out, so that every meaning runs the result.
+"""Rewritings: equations in, ordinary equations out, so every meaning can run the result.
 
 `adjoint` derives a backward pass, `incremental` the KV cache, `padding` a model for texts of
-different lengths; `folding` moves weights into others, `inlining` puts definitions in, `simplify`
-tidies a formula. Knows no arrays and no files.
+different lengths. `folding` merges weights, `inlining` puts definitions in, `simplify` tidies a
+formula. This room knows no arrays and no files.
 """

@@ -1,7 +1,7 @@
-"""Cosine and sine of a sum: a form's terms in, the form of its cosine or sine out.
+"""Normal forms of cosines and sines of sums: the addition theorem, multiplied out.
 
-The cosine and the sine of a sum are those of its terms, multiplied out, and the square of a sine is
-one minus that of the cosine. So formulas that the addition theorem makes equal have one form.
+The square of a sine becomes one minus the square of the cosine. So formulas that the addition
+theorem makes equal have one form.
 """
 
 from __future__ import annotations

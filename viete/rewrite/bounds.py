@@ -1,8 +1,8 @@
 """Bounds: a card and a formula in, two numbers out between which all its entries lie.
 
-They hold for all weights, inputs and letters, wherever the numbers are finite. A name stands for
-what its equations make, in every block; the bounds of functions are those of their definitions,
-but for a few that are known: a softmax is from 0 to 1, a cosine from -1 to 1 (Cauchy and Schwarz).
+They hold for all weights, inputs and letters, wherever the numbers are finite. A name has the
+bounds of its equations, in every block. A function has the bounds of its definition, except for a
+few with known bounds: a softmax lies from 0 to 1, a cosine from -1 to 1 (Cauchy–Schwarz).
 """
 
 from __future__ import annotations

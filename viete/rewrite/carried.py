@@ -1,8 +1,8 @@
-"""Values of other blocks, read by an equation inside of the loop.
+"""Carries values of other blocks into the equations of a loop.
 
-A change of block 3 may read ``x^1``; an equation of the loop reads what its own turn or the one
-before makes. So the value is carried along by an equation of its own, of which each block computes
-one branch: ``x_{at1}^i = where(i = 1, x^i, x_{at1}^{i-1})``.
+A change in block 3 may read ``x^1``, while an equation of the loop only reads its own turn or the
+one before. So an extra equation carries the value along, and each block computes one branch of it:
+``x_{at1}^i = where(i = 1, x^i, x_{at1}^{i-1})``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Choices of equations, a temperature or a mask: what there is to choose, and the card with it.
+"""Variations of equations, such as a temperature or a mask: what can be varied, and the result.
 
-The rules of choices.md say what an equation becomes. A choice is carried out with numbers, as one
-would write the equation by hand, or left open: then it is a dimension of the card, so that one
-program serves all numbers.
+The rules of choices.md say what an equation becomes. A variation is made with numbers, as one would
+write the equation by hand, or left open: then it is a dimension of the card, so one program serves
+all numbers.
 """
 
 from __future__ import annotations

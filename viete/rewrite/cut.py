@@ -1,8 +1,8 @@
-"""Cut: values become inputs, and the equations that made only them go.
+"""Cut: values become inputs, and equations that only served to make them are removed.
 
-With its attention patterns and the scales of its norms given a transformer is linear but for its
-MLPs. What is cut by a name of its family keeps that name; a member, ``A^{2,1}``, is an input
-``A_{given}^{2,1}`` that takes its place.
+With its attention patterns and its norms' scales given, a transformer is linear except for its
+MLPs. A value that is cut by its family's name keeps that name; a member, ``A^{2,1}``, becomes the
+input ``A_{given}^{2,1}``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Folding of weights into others: rewritings of a card that keep what it computes.
+"""Folding weights: rewritings of a card that keep what it computes.
 
-Each gives a card with fewer or plainer weights, and says how its weights are made of the old ones:
-``W_Q = (γ_A ⊙ W_Q^T)^T``. Logits stay what they were; if the unembedding is centred, the
-probabilities do. Where a rewriting would change them it is refused, naming the equation.
+Each gives a card with fewer or simpler weights, and says how these are computed from the old ones:
+``W_Q = (γ_A ⊙ W_Q^T)^T``. The logits stay the same; if the unembedding is centred, the
+probabilities do. A rewriting that would change them is refused, with the equation named.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Folding in: a change of a value, put into the equations that make that value.
+"""Folds an intervention into the equations that make the changed value.
 
-In a block whose number decides a condition, one branch of its ``where`` alone is computed. Rows and
-entries are changed by a table over positions, which are the text's own in the incremental form as
-well. Where the new value reads the old one, that has an equation of its own, ``x_{old}^i``.
+If a condition depends on a block's number, each block only computes one branch of the ``where``.
+Rows and entries are changed by a table over positions, which are the text's positions in the
+incremental form too. If the new value reads the old one, the old one gets a separate equation,
+``x_{old}^i``.
 """
 
 from __future__ import annotations

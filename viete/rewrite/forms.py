@@ -1,4 +1,4 @@
-"""Sums of products: terms with their numbers, each some factors with their powers, in one order."""
+"""Sums of products: terms with coefficients, each a product of powers of factors, in one order."""
 
 from __future__ import annotations
 

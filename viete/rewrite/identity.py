@@ -1,8 +1,8 @@
-"""Identities proved: a card and two formulas in, the names whose equations make them one out.
+"""Proves identities: a card and two formulas in, the names whose equations make them equal out.
 
-Both sides are brought into one form. Where these differ, the name that the card defines last is
-replaced by its equation, and so on: what is left in the end is nothing, or no proof. A proof is
-about real numbers: of a formula that may hold an infinity there is none.
+Both sides are brought into normal form. If these differ, the name that the card defines last is
+replaced by its equation, and so on until the forms agree or no name is left. A proof is about real
+numbers, so a formula that may contain an infinity has none.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The incremental form of a model: the same equations for new positions of a text alone.
+"""The incremental form of a model: the same equations, for the new positions of a text only.
 
-Found by rewriting. A value's rows for new positions are computed from the rows of other values,
-most from the same row; where an equation needs all rows of a value (K in ``Q K^T``, V in ``A V``),
-the rows of the positions before come in as an input, ``K_past``, and stand stacked over the new
-ones. Those inputs are the KV cache. `viete.rewrite.positions` rewrites the formulas.
+It is found by rewriting. The rows of a value for new positions are computed from rows of other
+values, mostly from the same row. Where an equation needs all rows of a value (K in ``Q K^T``, V in
+``A V``), the earlier rows come in as an input, ``K_past``, above the new ones. These inputs are the
+KV cache. `viete.rewrite.positions` rewrites the formulas.
 """
 
 from __future__ import annotations

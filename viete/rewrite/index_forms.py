@@ -1,4 +1,4 @@
-"""Indices in one form: shifts added up, and letters of binders by what they bind alone."""
+"""Normal forms of indices: shifts added up, and binders' letters renamed by their use."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Inlining: a model without the names that are definitions, each put in where its name stands.
+"""Inlining: removes names that are only definitions, by putting each in where it occurs.
 
-``b_Q = 0`` leaves ``u W_Q + b_Q`` as ``u W_Q``, ``W_U = {W_E}^⊤`` ties two matrices, ``d_w = d``
-makes two widths one, and ``φ(z) = ReLU(z)`` is the ReLU wherever a φ stands.
+``b_Q = 0`` turns ``u W_Q + b_Q`` into ``u W_Q``, ``W_U = {W_E}^⊤`` ties two matrices, ``d_w = d``
+makes two widths one, and ``φ(z) = ReLU(z)`` makes every φ a ReLU.
 """
 
 from __future__ import annotations

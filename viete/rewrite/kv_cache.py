@@ -1,12 +1,12 @@
-"""KV cache: the two ways in which earlier rows of a value stand beside the new ones.
+"""KV caches: the two ways in which earlier rows of a value are joined with the new ones.
 
-A `DynamicCache` grows: m earlier rows come in, and the n new ones are stacked under them. A
-`StaticCache` has room for c rows from the start, the new ones are written into it at the positions
-q, and the shapes of one step are those of the next. Both say here what depends on that choice: how
-a new position, how many positions, and rows of a table of positions are written.
+A `DynamicCache` grows: m earlier rows come in, and the n new rows are stacked below them. A
+`StaticCache` has room for c rows from the start; the new rows are written into it at the positions
+q, so all steps have the same shapes. Both classes define everything that depends on this choice: a
+new position, the number of positions, and rows of a table of positions.
 
 Formulas are rewritten with the placeholders of this module, which get their names last: at the top
-those of the card, inside of a function those of its arguments.
+those of the card, inside a function those of its arguments.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Lifting: parts of formulas, found by a pattern, get an equation of their own.
+"""Lifting: parts of formulas that match a pattern get an equation.
 
-``softmax(z)`` fits the equation of A, and what fits z are its scores. Lifted out they are a value
+``softmax(z)`` matches the equation of A, and z matches its scores. Lifted out, these are a value
 like any other: ``S = causal(Q K^T / sqrt(d_k))``, ``A = softmax(S)``.
 """
 

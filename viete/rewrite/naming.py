@@ -1,7 +1,7 @@
-"""Naming: a derived value gets an equation, where it occurs in what other equations compute.
+"""Naming: gives a derived value an equation, where other equations compute it.
 
-``scale_A^i = sqrt(var(x^{i-1}) + ε)`` is what the layer norm of attention divides by: the norm is
-written out where it stands, and reads the scale. Then that is a value that one may change or give.
+``scale_A^i = sqrt(var(x^{i-1}) + ε)`` is the divisor of attention's layer norm: the norm is written
+out where it occurs, and reads the scale. Then the scale is a value that one may change or give.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Neurons written out: an MLP as the sum of what each of its neurons writes.
+"""Writes an MLP as a sum over its neurons.
 
-``m^i = GELU(v^i W_1^i) W_2^i`` becomes a sum of ``m^{i,u}`` over u, each made of a column of
-what goes in and of a row of what goes out. An MLP is found by what it computes: a product with a
-matrix of weights, of which each column to the left is made of its own columns of weights and of a
-function that is not linear.
+``m^i = GELU(v^i W_1^i) W_2^i`` becomes a sum of ``m^{i,u}`` over u, each computed from a column of
+the weights that read and a row of the weights that write. The equations show what an MLP is: a
+product with a weight matrix, whose left factor has columns computed from their own columns of
+weights by a nonlinear function.
 """
 
 from __future__ import annotations

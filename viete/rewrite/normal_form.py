@@ -1,8 +1,8 @@
-"""Formulas as sums of products: a formula in, one form out for all that algebra makes equal to it.
+"""Normal forms: sums of products, the same form for all formulas that algebra makes equal.
 
-A form adds up terms, each a rational number times powers of factors that are multiplied entry by
-entry. A product of matrices is a factor, with brackets, sums and numbers taken out of it; so is
-whatever algebra knows nothing of, such as a softmax, whose arguments have their own forms.
+A form adds up terms, each a rational number times powers of factors that are multiplied entrywise.
+A product of matrices is one factor, with brackets, sums and numbers taken out of it. So is an
+operation that algebra does not see into, such as a softmax, whose arguments have their own forms.
 Two formulas with one form are equal wherever both have a finite value.
 """
 

@@ -1,6 +1,6 @@
-"""Formulas of equations alone: what derived names and functions of the card's values stand for.
+"""Expands derived names and functions of the card's values into the card's equations.
 
-A question and a derived name may use both; an equation that a rewriting is given may not.
+A question and a derived name may use both; an equation given to a rewriting may not.
 """
 
 from __future__ import annotations

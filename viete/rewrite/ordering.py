@@ -1,4 +1,4 @@
-"""The order of equations: each behind those whose values it reads in the same turn of its loop."""
+"""Orders equations: each after the equations whose values it reads in the same turn of its loop."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""A model for texts of different lengths in one batch: what is padding, no other position sees.
+"""A model for texts of different lengths in one batch: no other position sees the padding.
 
 Every softmax over the positions of the text takes ``unpadded(…; a)``, with an input ``a`` that is 0
-at padding; nothing else changes. Positions are counted as before, padding among them, unless the
-card says ``- **padding**: takes no position``: then the rows of a table of positions, ``W_P[:n]``,
-are those that the text would have alone.
+at padding; nothing else changes. Positions are counted as before, with the padding. If the card
+says ``- **padding**: takes no position``, the rows of a table of positions, ``W_P[:n]``, are those
+that the text would have on its own.
 """
 
 from __future__ import annotations

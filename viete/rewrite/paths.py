@@ -1,8 +1,8 @@
-"""Paths: a change that only some readers see, ``x^3 = 0 in Q^{5,1}``.
+"""Path interventions: a change that only some readers see, ``x^3 = 0 in Q^{5,1}``.
 
-What lies between the changed value and the readers gets a second equation each, ``u_{via}^i``
-beside ``u^i``, made of the changed value; the readers take the second one of theirs. All other
-values are as they were. With others held fixed by `cut` this is path patching.
+The values between the changed value and these readers get a second equation each, ``u_{via}^i``
+beside ``u^i``, computed from the changed value; the readers use the second ones. All other values
+stay as they were. With other values held fixed by `cut`, this is path patching.
 """
 
 from __future__ import annotations

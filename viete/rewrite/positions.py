@@ -1,12 +1,12 @@
-"""Incremental computation: formulas rewritten for new positions of a text, a rule a kind of node.
+"""Rewrites formulas for the new positions of a text, with one rule for each kind of node.
 
 An axis as long as the text is *positional*. Rewritten, it runs over the NEW positions or over ALL
-of them, whichever is asked for: the rows of a value over the new ones, what is summed over or
-compared with over all. The rewritten formula equals the old one at those positions, if none of
-these reads a later one, which `viete.analysis.flows` knows.
+of them, as requested: the rows of a value over the new ones, the axes that are summed or compared
+over all. The rewritten formula equals the old one at those positions if none of them reads a later
+one; `viete.analysis.flows` decides that.
 
-This is no `Evaluator`, which goes from the parts to the whole: here the whole asks its parts for
-positions, K in ``Q K^T`` for all of them and the same K in ``x K`` for the new ones.
+This is not an `Evaluator`, which goes from the parts to the whole. Here the whole asks its parts
+for positions: for K in ``Q K^T`` all of them, for the same K in ``x K`` the new ones.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Put: interventions as equations, each folded into the equation whose value it changes.
 
-``A^{2,1} = 0`` makes ``A^{i,h} = where(i = 2 and h = 1, 0, softmax(…))`` of the equation of A, one
-like any other, so that every meaning and every rewriting has it; see `viete.rewrite.folding_in`.
+``A^{2,1} = 0`` turns the equation of A into ``A^{i,h} = where(i = 2 and h = 1, 0, softmax(…))``, an
+ordinary equation, so every meaning and every rewriting can use it; see `viete.rewrite.folding_in`.
 """
 
 from __future__ import annotations

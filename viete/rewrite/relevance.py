@@ -1,7 +1,7 @@
-"""Relevance: a card with a model's values whose gradients are relevances (RelP).
+"""Relevance: a card with the same values as a model, whose gradients are relevances (RelP).
 
-The rules are in ``relevance.md``. What is relevant to a number then adds up to it, from layer to
-layer, but for what constants such as biases add.
+The rules are in ``relevance.md``. The relevances of a layer add up to the number that they explain,
+except for the parts that constants such as biases add.
 """
 
 from __future__ import annotations

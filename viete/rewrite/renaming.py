@@ -1,8 +1,8 @@
-"""Renaming: two cards as one, in which the second one's names have primes.
+"""Two cards as one: the names of the second get primes.
 
 ``x'^3`` beside ``x^3`` is the value of another run, of the same card or of another. Dimensions and
-index letters that are the same number in both keep their names, so that values of both meet in a
-formula; others have primes too, so that a mismatch is seen.
+index letters that are equal in both keep their names, so values of both can meet in one formula.
+Others get primes too, so a mismatch is visible.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""An equation that changes a card, as it is written: ``x^3_j = x^3_j + 4 p in Q^{5,1} for j ≥ 5``.
+"""An intervention as written: ``x^3_j = x^3_j + 4 p in Q^{5,1} for j ≥ 5``.
 
-On the left stands a value, some members of its family, some of its rows or entries; behind ``for``
-conditions on the letters of the left side; behind ``in`` the values that alone read the change.
+The left side is a value, some members of its family, or some of its rows or entries. After ``for``
+come conditions on the letters of the left side, and after ``in`` the only values that read the
+change.
 """
 
 from __future__ import annotations

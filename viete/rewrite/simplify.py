@@ -1,4 +1,4 @@
-"""Simplification of a formula, as one does it while writing it down: the rules of simplify.md."""
+"""Simplifies a formula as one does when writing it down: the rules of simplify.md."""
 
 from __future__ import annotations
 

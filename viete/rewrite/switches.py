@@ -1,4 +1,4 @@
-"""Switches: equations of which any entry may be put to 0, one of which a run says by an input.
+"""Switches: equations whose entries a run can set to 0 through an input.
 
 ``A^{i,h} = softmax(…)`` becomes ``A^{i,h} = switched(softmax(…); s_A^{i,h})``. So one program
 serves every `viete.rewrite.put` of a 0, forwards and backwards.

@@ -1,11 +1,11 @@
-"""Transcoding: features of a value, read at one place of each block and written at another.
+"""Transcoding: adds features to a card, read at one place of each block and written at another.
 
 ``pre^i = r^i W_enc^i + b_enc^i``, ``feature^i = ReLU(pre^i)`` and ``decoded^i = feature^i W_dec^i +
-b_dec^i`` stand in the place of what block i adds, and ``error^i`` is what they lack of it, so that
-the card computes what it did. Of a cross-layer transcoder a feature of block i writes to every
-later block l: ``written^{i,l} = written^{i-1,l} + feature^i W_dec^{i,l}`` is what has been written
-to block l so far, and ``decoded^i`` begins with ``written^{i,i}``. Of an autoencoder what is read
-is what is written. See Dunefsky et al. 2024, Ameisen et al. 2025.
+b_dec^i`` replace what block i adds, and ``error^i`` is the rest of it, so the card computes the
+same values as before. In a cross-layer transcoder, a feature of block i writes to every later block
+l: ``written^{i,l} = written^{i-1,l} + feature^i W_dec^{i,l}`` is what has been written to block l
+so far, and ``decoded^i`` starts with ``written^{i,i}``. An autoencoder writes the value that it
+reads. See Dunefsky et al. 2024, Ameisen et al. 2025.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Sampling with the cache that was derived: a step computes the rows of new positions alone."""
+"""Sampling with the derived cache: a step only computes the rows of new positions."""
 
 from __future__ import annotations
 

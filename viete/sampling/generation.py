@@ -1,4 +1,4 @@
-"""The loop of sampling: scores, a token, and on."""
+"""The sampling loop: scores, a token, and again."""
 
 from __future__ import annotations
 

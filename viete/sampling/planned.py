@@ -1,4 +1,4 @@
-"""Sampling with the cache, a step being a list of calls made ready before."""
+"""Sampling with the derived cache, where a step is a list of prepared calls."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """A step of the fixed incremental form, recorded once and replayed for every token.
 
 The recording and its calls are those of a run (`viete.evaluate.plan.replay`), in memory that stays
-from step to step. What weights and constants alone decide is computed once. What positions alone
-decide (angles, masks) is computed for every position once, in float64, and looked up. The rest are
-the calls of a step.
+from step to step. Values that only depend on weights and constants are computed once. Values that
+only depend on positions (angles, masks) are computed for every position once, in float64, and
+looked up. The remaining calls are a step.
 """
 
 from __future__ import annotations

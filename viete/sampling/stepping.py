@@ -1,4 +1,4 @@
-"""The scores of the next token: from the whole text each time, or from new positions alone."""
+"""The scores of the next token: from the whole text each time, or from new positions only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Samples as text: prompts, ends, and what can be shown of a text that is still coming."""
+"""Samples as text: prompts, stopping texts, and which part of an unfinished text can be shown."""
 
 from __future__ import annotations
 

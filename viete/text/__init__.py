@@ -1,1 +1,1 @@
-"""Text as numbers and back: texts and dialogs from files, vocabularies, tokenizers."""
+"""Text as token ids and back: texts and dialogs from files, vocabularies, tokenizers."""

@@ -1,6 +1,6 @@
 """Training data: plain text, lines, JSON lines and dialogs, from one file or a folder of them.
 
-Nothing is held in memory: `Documents` says what there is and reads it again whenever it is asked.
+Nothing is held in memory: `Documents` knows its files and reads them again on every pass.
 """
 
 from __future__ import annotations

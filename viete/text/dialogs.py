@@ -1,4 +1,4 @@
-"""Dialogs: who said what, as lines of a file or as chat messages, and the text a model sees.
+"""Dialogs: lines of a file or chat messages with their speakers, and the text that a model sees.
 
 The format is that of a plain-Ruby transformer for short dialogs (*03_tiny_transformer*):
 
@@ -7,8 +7,8 @@ The format is that of a plain-Ruby transformer for short dialogs (*03_tiny_trans
     Assistant: <assistant>hello!</assistant>
     End: <eot>
 
-The labels are for people. A model sees the markup alone, with nothing between the lines, so that a
-prompt ends with ``<assistant>`` and the answer is ``hello!</assistant><eot>``.
+The labels are for people. A model only sees the markup, with nothing between the lines, so a prompt
+ends with ``<assistant>`` and the answer is ``hello!</assistant><eot>``.
 """
 
 from __future__ import annotations

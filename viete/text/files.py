@@ -1,6 +1,6 @@
-"""Text files as a source of training data: which there are, what is in them, whether they changed.
+"""Text files as training data: which files there are, their contents, and whether they changed.
 
-Files are read in pieces, so that one larger than memory is no different from a small one.
+Files are read in pieces, so a file may be larger than memory.
 """
 
 from __future__ import annotations

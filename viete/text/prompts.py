@@ -1,4 +1,4 @@
-"""Texts to run a model on, one after the other: of a file, one a line, or given as a list."""
+"""Texts to run a model on, one after the other: from a file with one a line, or from a list."""
 
 from __future__ import annotations
 

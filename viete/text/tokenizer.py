@@ -1,8 +1,8 @@
-"""The tokenizer that a released model comes with, without `transformers`.
+"""The tokenizer of a released model, without `transformers`.
 
-``tokenizer.json`` is read by the `tokenizers` library; where there is none, a ``vocab.json`` with
-``merges.txt`` (GPT-2) is put together by it. Which tokens begin, end and pad a text is said by
-``tokenizer_config.json``, else ``special_tokens_map.json``, else the ids in ``config.json``.
+The `tokenizers` library reads ``tokenizer.json``; without that file, it builds a tokenizer from
+``vocab.json`` and ``merges.txt`` (GPT-2). ``tokenizer_config.json`` says which tokens begin, end
+and pad a text; otherwise ``special_tokens_map.json`` does, or the ids in ``config.json``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Vocabularies: text as token ids and back, by characters or by byte pairs.
 
-Either is saved as a ``tokenizer.json``. The `tokenizers` library does byte pairs; characters need
-nothing, and are read by it too.
+Either is saved as a ``tokenizer.json``. The `tokenizers` library does byte pairs and can also read
+the file of a character vocabulary, which needs no library here.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Texts as windows of token ids, as they come: of a file's lines, or of running text.
+"""Texts as windows of token ids: from the lines of a file, or from running text.
 
-Nothing is held but what is not a window yet, so that a corpus may be of any length.
+Only the unfinished window is held, so a corpus may have any length.
 """
 
 from __future__ import annotations

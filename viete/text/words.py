@@ -1,4 +1,4 @@
-"""A tokenizer's vocabulary as words of a question: nothing is listed, each is asked for."""
+"""A tokenizer's vocabulary for quoted words in questions: looked up one by one, never listed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The engine ``module``: a card as a PyTorch module, its gradients by autograd.
+"""The engine ``module``: a card as a PyTorch module, with gradients by autograd.
 
-The parameters are views of one row of memory and their gradients of another, so that the optimiser
-and the clipping work on it as on any engine.
+The parameters are views of one flat block of memory and their gradients of another, so the
+optimiser and gradient clipping work as with any engine.
 """
 
 from __future__ import annotations

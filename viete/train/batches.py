@@ -1,7 +1,6 @@
-"""Batches: what a card is given at step k, a pure function of the data, the seed and k.
+"""Batches: the inputs of a card at step k, a pure function of the data, the seed and k.
 
-Nothing has to be remembered between steps, so that a run goes on where it was stopped by counting
-on.
+Nothing has to be remembered between steps, so a stopped run continues by counting on.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What to say of a loss that went wrong: the first value that is not finite, or how far it rose."""
+"""Explains a loss that went wrong: the first value that is not finite, or how far the loss rose."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Dropout where a card says it: ``dropout(x; p)``, which is x but while a model is trained.
+"""Dropout where a card has it: ``dropout(x; p)``, which is x except during training.
 
-Training rewrites it to ``x ⊙ D``, with an input D of x's shape (one for each block and head where x
-varies over those): ordinary equations, for which the adjoint and the plan need to know nothing new.
-What is fed for D is 0 with probability p and 1/(1 − p) otherwise (Srivastava et al. 2014, as
-scaled in training), a function of the seed and of the number of the batch.
+Training rewrites it to ``x ⊙ D``, with an input D of x's shape (one for each block and head if x
+varies over those). These are ordinary equations, so the adjoint and the plan need no extra rules. D
+is 0 with probability p and 1/(1 − p) otherwise (Srivastava et al. 2014, scaled during training); it
+is a function of the seed and the number of the batch.
 """
 
 from __future__ import annotations

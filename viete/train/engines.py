@@ -1,4 +1,4 @@
-"""Engines: what computes a loss and its gradients for the loop, such as a card's own equations."""
+"""Engines: what computes a loss and its gradients for the training loop."""
 
 from __future__ import annotations
 

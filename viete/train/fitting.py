@@ -1,6 +1,6 @@
-"""Cards made to fit their data: a vocabulary, a loss, weights of the loss. Each gives a card again.
+"""Fits a card to its data: its vocabulary, its loss, the weights of its loss. Each gives a card.
 
-What a run trains is such a card, and it is kept with the run.
+A run trains the resulting card, and keeps it.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""The floor of a loss: what no model that sees only the text before can go below, on average.
+"""The floor of a loss: no model that only sees the preceding text can have a lower mean loss.
 
-Where a text goes on in several ways after the same beginning, the best that a model can say is how
-often each comes. So the floor is the conditional entropy of the next token given its whole prefix,
-from the first token of the sequence or window on:
+Where a text continues in several ways after the same beginning, the best model gives each way its
+frequency. So the floor is the conditional entropy of the next token given its whole prefix, from
+the first token of the sequence or window on:
 
     sum_{prefix, token} m(prefix, token) log(m(prefix) / m(prefix, token)) / sequences
 
-where m counts as the loss counts: a sequence is a mean over its positions. It is exact, of all the
-sequences or windows that the training batches are drawn from. The mean loss of an epoch cannot be
-below it; that of a single batch can.
+where m counts as the loss does: a sequence is a mean over its positions. It is exact for the
+sequences or windows from which training batches are drawn. The mean loss of an epoch cannot be
+below it; the loss of a single batch can.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What a card takes for learning: which input is the tokens, the targets, the weights of the loss.
+"""What a card takes for training: which inputs are tokens, targets and weights of the loss.
 
-All of it is read off the equations, so that any card that has a loss can be trained.
+The equations tell all of it, so any card with a loss can be trained.
 """
 
 from __future__ import annotations

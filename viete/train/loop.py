@@ -1,9 +1,8 @@
-"""The training loop: batch, loss and gradients, clipping, a step of the optimiser, and notes.
+"""The training loop: batch, loss and gradients, clipping, an optimiser step, and the log.
 
-Step k is the k-th change of the weights, counted from 1; the loss it notes is that of its batch
-before the change. What a step does depends on the settings, the data and k alone, and on the
-weights and moments that a checkpoint holds: so a run that was killed goes on to the same losses,
-bit for bit, on the same machine.
+Step k is the k-th update of the weights, counted from 1; its loss is that of its batch before the
+update. A step only depends on the settings, the data, k, and the weights and moments in the
+checkpoint. So a killed run continues with the same losses, bit for bit, on the same machine.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What a run measured, a line of JSON at a time; and the same for TensorBoard.
+"""Metrics of a run: one line of JSON at a time, and the same for TensorBoard.
 
 ``metrics.jsonl`` holds ``{"step": 200, "loss": 2.01, "lr": 0.001, "norm": 0.4, "tokens": 153600,
-"seconds": 12.3}`` and, where the model was validated, ``{"step": 200, "validation": 2.1}``. Step 1
-has the ``"floor"`` of the loss too, where that is known (see `floor`).
+"seconds": 12.3}`` and, after a validation, ``{"step": 200, "validation": 2.1}``. Step 1 also has
+the ``"floor"`` of the loss, if it is known (see `floor`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""A card as a genuine PyTorch module: the source that `viete.code.export` writes, loaded.
+"""A card as a PyTorch module: the source that `viete.code.export` writes, loaded.
 
-What runs is what one reads: `source(module)` is that text, and a traceback shows its lines.
+The code that runs is the code that one reads: `source(module)` is that text, and a traceback shows
+its lines.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Adam and AdamW on one flat array of weights, NumPy's or PyTorch's, and their learning rate.
+"""Adam and AdamW on one flat array of weights, NumPy's or PyTorch's, with learning rate schedules.
 
 With g the gradient at step t (Kingma & Ba 2015, algorithm 1):
 
@@ -6,7 +6,7 @@ With g the gradient at step t (Kingma & Ba 2015, algorithm 1):
     w ← w − lr · (m / (1 − β₁ᵗ)) / (√(v / (1 − β₂ᵗ)) + ε)
 
 AdamW first takes w ← w − lr λ w (Loshchilov & Hutter 2019, algorithm 2, with λ times the learning
-rate as PyTorch has it); Adam with weight decay adds λ w to g instead.
+rate as in PyTorch); Adam with weight decay adds λ w to g instead.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""One run in several processes, as ``torchrun`` starts them: each has a share of every batch.
+"""One run in several processes, as ``torchrun`` starts them: each computes a share of every batch.
 
-All processes read the same batch and take their rows of it, so that batch, masks and order are
-those of one process; the first alone writes to the run's folder.
+All processes read the same batch and take their rows of it, so batch, masks and order are those of
+one process. Only the first writes to the run's folder.
 """
 
 from __future__ import annotations

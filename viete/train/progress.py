@@ -1,4 +1,4 @@
-"""What a person sees of a run: lines that stay, and on a terminal one that is overwritten."""
+"""What a person sees of a run: lines that stay and, on a terminal, one line that is overwritten."""
 
 from __future__ import annotations
 

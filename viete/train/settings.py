@@ -1,6 +1,6 @@
-"""All settings of a run, said once: a field is an option and an entry of config.json.
+"""All settings of a run, stated once: a field is a command-line option and an entry of config.json.
 
-Nothing heavy is imported here, since the command line reads its options off these fields.
+Nothing heavy is imported here, since the command line reads its options from these fields.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""From settings to everything a run needs, and the folder that keeps it.
+"""Sets up a run: from settings to everything it needs, and the folder that keeps it.
 
-    RUN/card.md             the card as bound to this data, with the loss it is trained by
+    RUN/card.md             the card as bound to this data, with its training loss
     RUN/config.json         all settings
     RUN/tokenizer.json      the vocabulary
-    RUN/tokens/             the data, encoded, where they are much or for several processes
+    RUN/tokens/             the encoded data, if it is large or shared by several processes
     RUN/checkpoints/        see `checkpoints`
     RUN/metrics.jsonl       see `metrics`
 
-A run that begins and one that goes on both read the folder, so that they cannot differ. Of several
-processes the first begins or goes on, and the others `follow`.
+A run that starts and a run that resumes both read the folder, so they cannot differ. With several
+processes, the first starts or resumes the run, and the others `follow`.
 """
 
 from __future__ import annotations

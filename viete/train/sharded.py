@@ -1,13 +1,12 @@
 """The engine ``module`` with ``--shard``: weights, gradients and moments divided among processes.
 
-FSDP2 (`torch.distributed.fsdp.fully_shard`): each process keeps a part of every parameter along
-its first axis, of its gradient and its moments. Every block is a unit: its parameters come together
-when its ``forward`` begins, and again for its backward pass, and are let go after each. The others
-are one unit more, which stays together for the whole step.
+FSDP2 (`torch.distributed.fsdp.fully_shard`): each process keeps a part of every parameter along its
+first axis, of its gradient and of its moments. Every block is a unit: its parameters are gathered
+when its ``forward`` begins and again for its backward pass, and freed after each. All other
+parameters are one more unit, which stays gathered for the whole step.
 
-No process ever has the whole model: the module is made without memory, its parameters are read or
-drawn one after the other, of which each process keeps its part, and for a checkpoint they come
-together one after the other.
+No process ever holds the whole model. The module is made without memory, its parameters are read or
+drawn one by one, and each process keeps its part; for a checkpoint they are gathered one by one.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Documents as token ids: encoded once, written to flat files, and mapped into memory from there.
+"""Documents as token ids: encoded once, written to flat files, and memory-mapped from there.
 
-``tokens-KEY.bin`` holds the ids, uint16 or uint32 as the vocabulary needs; for dialogs and lines
-``starts-KEY.bin`` (int64) says where each begins, and for dialogs ``own-KEY.bin`` (uint8) which
-tokens are the assistant's. ``tokens-KEY.json`` comes last and says that all of it is there. KEY is
-made of the content of the sources and of the vocabulary, so that what has changed is encoded anew.
+``tokens-KEY.bin`` holds the ids, uint16 or uint32 as the vocabulary needs. For dialogs and lines,
+``starts-KEY.bin`` (int64) says where each begins; for dialogs, ``own-KEY.bin`` (uint8) says which
+tokens are the assistant's. ``tokens-KEY.json`` is written last and says that everything is there.
+KEY depends on the content of the sources and on the vocabulary, so changed data is encoded anew.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Values of a model as what another card learns: rows of one place, or of two, in runs of texts.
+"""Activations of a model as training data of another card: rows of one place, or of two places.
 
 A card of features (`viete.cards.catalogue.coders`) has a real input of rows that it reads, and
-perhaps one of rows that it is to write. A batch is a pure function of the data, the seed and its
-number, as those of texts are: windows of text are run through the model, as many batches of them
-together as `ROOM` takes, and their rows are shuffled among these batches, since rows of one text
-are alike. Nothing else is held, so that a corpus may be of any length.
+perhaps one of rows that it should write. A batch is a pure function of the data, the seed and its
+number, like a batch of text. Windows of text are run through the model, for as many batches at once
+as `ROOM` permits, and their rows are shuffled among these batches, since rows of one text are
+alike. Nothing else is held, so a corpus may have any length.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""JavaScript: a card's NumPy program, printed as an ES module with an array library of its own.
+"""JavaScript: a card's NumPy program, printed as an ES module with its own array library.
 
-`module` says what is in the file and `calls` what it exports around the equations. `printer` writes
-Python's statements in JavaScript and `expressions` its expressions. `array_library` has the
-functions of arrays that they call, out of the `.js` files beside it.
+`module` puts the file together and `calls` writes what it exports around the equations. `printer`
+writes Python's statements in JavaScript and `expressions` its expressions. `array_library` collects
+the array functions that they call from the `.js` files beside it.
 """

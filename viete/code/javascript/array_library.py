@@ -1,6 +1,6 @@
-"""The functions of arrays that a JavaScript module needs, out of a few files and three patterns.
+"""The array functions that a JavaScript module needs, from a few files and three patterns.
 
-What works entry by entry, or folds an axis away, is written once as a pattern; its rows are here.
+Entrywise functions and reductions are each written once as a pattern; their rows are here.
 """
 
 from __future__ import annotations

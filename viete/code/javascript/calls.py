@@ -1,4 +1,4 @@
-"""What a module exports around the printed equations: calls of them, names, a loop that learns."""
+"""What a JavaScript module exports around the equations: calls, names, a training loop."""
 
 from __future__ import annotations
 

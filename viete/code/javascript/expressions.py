@@ -1,7 +1,7 @@
-"""Expressions of Python, as the lowering writes them, in JavaScript.
+"""Translates Python expressions, as the lowering writes them, into JavaScript.
 
-What is known to be a number is computed with JavaScript's own signs; all else with functions of
-arrays, which take numbers too.
+An expression that is known to be a number uses JavaScript's operators. All others call array
+functions, which accept numbers too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An ES module: forward, backward, Adam, and all values of a run by name, without a dependency."""
+"""An ES module without dependencies: forward, backward, Adam, and all values of a run by name."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Recording and replay: equations as nodes, nodes as steps in memory, steps as calls on arrays.
+"""Recording and replay: equations become nodes, nodes become steps in memory, steps become calls.
 
-Training plans (`engine`), runs (`replay`) and steps of sampling are made of one recorded form. It
-knows the evaluator and its arrays, and no card by name.
+Training plans (`engine`), runs (`replay`) and sampling steps share one recorded form. This room
+knows the evaluator and its arrays, and no particular card.
 """

@@ -1,8 +1,8 @@
-"""From recorded nodes to steps in order: products joined with what follows, work grouped by size.
+"""From recorded nodes to ordered steps: products fused with what follows, work grouped by size.
 
-What works on every sequence by itself (attention, norms, softmax, losses) is done for a few
-sequences at a time, so that it stays in the cache; products of whole pieces with weights are done
-for all at once.
+Operations on each sequence separately (attention, norms, softmax, losses) run for a few sequences
+at a time, so their values stay in the cache. Products of whole pieces with weights run for all
+sequences at once.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Which memory each value takes, and when another may have it.
+"""Memory of a plan: which buffer each value takes, and when it is free again (liveness).
 
-A value lives from the step that makes it to the last one that reads it. What lives within one group
-alone needs room for a few sequences only; an operation takes over its argument's memory where
-nobody else reads it any more.
+A value lives from the step that makes it to the last step that reads it. A value that only lives
+within one group needs room for a few sequences only. An operation reuses its argument's memory if
+nothing else reads the argument any more.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The loss and its gradients, planned: weights and gradients each in one row of memory."""
+"""The loss and its gradients, planned: weights and gradients are each one flat block of memory."""
 
 from __future__ import annotations
 

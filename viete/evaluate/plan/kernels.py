@@ -1,7 +1,7 @@
-"""What a step does: for each kernel a function that prepares the call, on NumPy and on PyTorch.
+"""Kernels: for each operation, a function that prepares its call, on NumPy and on PyTorch.
 
-``prepare(out, args, attrs)`` gets arrays that stay where they are, and gives the call to be made
-again and again. Where ``adds`` is in force, `out` is added to.
+``prepare(out, args, attrs)`` gets arrays that stay in place, and returns the call that is made
+again and again. If ``adds`` is set, the call adds to `out`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""How weights lie in memory: heads side by side, where one product serves them all.
+"""Memory layout of weights: heads side by side, so that one product serves them all.
 
-``u W^h`` for all h is one product of u with the columns of every head next to each other. So that
-nothing has to be moved for it, a family of such weights lies in memory row by row, each row with
-the entries of all heads; what is seen under its name is a view with the axes where the card has
-them.
+``u W^h`` for all h is one product of u with the columns of all heads next to each other. So that
+nothing has to be moved, such a family is stored row by row, each row with the entries of all heads.
+The array under the family's name is a view with the card's order of axes.
 """
 
 from __future__ import annotations

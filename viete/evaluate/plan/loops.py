@@ -1,7 +1,7 @@
-"""Recording every turn of a loop, and reading the equations of a turn once.
+"""Records every turn of a loop, but evaluates the equations of one turn only.
 
-What the equations of a loop do in one turn they do in the next, with other arrays of the same
-shapes. So a turn is recorded once on stand-ins, and for each other its nodes are copied.
+The turns of a loop do the same operations on different arrays of the same shapes. So one turn is
+recorded on stand-ins, and its nodes are copied for each other turn.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A plan: the calls of one piece of a batch, ready to be made again and again."""
+"""A plan: the prepared calls for one piece of a batch."""
 
 from __future__ import annotations
 

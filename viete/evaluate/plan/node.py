@@ -1,7 +1,7 @@
-"""One operation of a plan: what it is of, the shape of its result, and where that lies.
+"""One operation of a plan: its arguments, the shape of its result, and its place in memory.
 
-A view (a slice, a transpose, a reshape that moves nothing) shares the memory of its base. Shapes
-and strides are worked out by NumPy itself, on arrays that have strides but no memory.
+A view (a slice, a transpose, a reshape that moves nothing) shares the memory of its base. NumPy
+itself works out shapes and strides, on arrays that have strides but no memory.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The namespace in which a run is recorded: every operation becomes a node, and none is computed.
+"""The namespace in which a run is recorded: every operation becomes a node; nothing is computed.
 
 The same operation on the same arrays is one node, so nothing is computed twice.
 """

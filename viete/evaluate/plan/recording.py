@@ -1,7 +1,7 @@
-"""Recording: the array meaning of a step, run on nodes in place of arrays.
+"""Recording: evaluates a step on nodes instead of arrays.
 
-Functions with a kernel of their own are one node, by the methods of a `Backend` of nodes; all
-others are what their definitions say.
+A function with its own kernel is one node, made by a `Backend` of nodes. All other functions are
+recorded by their definitions.
 """
 
 from __future__ import annotations

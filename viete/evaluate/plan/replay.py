@@ -1,21 +1,22 @@
-"""Replay: a run recorded once for the shapes of its inputs, and made again as a list of calls.
+"""Replay: a run recorded once for the shapes of its inputs, then repeated as a list of calls.
 
-A run's recording is what a training plan's is: the equations run on nodes (`loops`), nodes become
-steps (`arranging`), steps get memory (`buffers`) and become calls (`making`). What is a run's own:
+A run's recording has the form of a training plan: the equations run on nodes (`loops`), nodes
+become steps (`arranging`), steps get memory (`buffers`) and become calls (`making`). The rules that
+only a run needs:
 
-- The key of a recording is all that the equations can depend on besides values: the shapes of the
-  inputs, how the weights lie in memory, which values are wanted and which are replaced. A choice
-  that depends on values cannot be recorded (`Unrecordable`), and is evaluated, always.
-- A wanted value has memory of its own, which nothing else is written to. An intervention is a call
-  in the list, between what makes its value and what reads it.
-- Steps are joined within one equation alone, so that a value is the same to the last bit whatever
-  else is asked for.
-- Calls are bound to arrays: those of small models are kept, and what is handed out is copied; of
-  others they are made anew for each run, what is handed out is what was written, and nothing of a
-  run stays. So a recording never holds large memory, and no array is written to twice once a caller
-  has it. Two threads that replay at once have arrays of their own.
-- What derivatives are taken of is evaluated, as is a function that PyTorch transforms, and what a
-  library without writing (JAX) computes.
+- The key of a recording is everything besides values on which the equations can depend: the shapes
+  of the inputs, how the weights lie in memory, which values are wanted and which are replaced. A
+  choice that depends on values cannot be recorded (`Unrecordable`); such a run is evaluated.
+- A wanted value has its own memory, to which nothing else is written. An intervention is a call in
+  the list, between the step that makes its value and the steps that read it.
+- Steps are fused within one equation only, so a value is the same to the last bit whatever else is
+  asked for.
+- Calls are bound to arrays. For small models the bound calls are kept, and results are copied. For
+  larger models the calls are made anew for each run, results are handed out without a copy, and
+  nothing of a run stays. So a recording never holds large memory, and no array is written to after
+  a caller has it. Two threads that replay at once have their own arrays.
+- A run is evaluated, not replayed, if derivatives are taken of it, if PyTorch transforms it, or if
+  its library cannot write in place (JAX).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Sparse sums recorded: each term as steps for however many rows it is not 0 in.
+"""Records sparse sums: each term as steps for however many rows have a non-zero factor.
 
-Which rows these are is known when the plan runs. A term takes each row to a row (see
-`viete.analysis.sparsity`), so it is recorded as if every row were a sequence of its own: steps that
-go sequence by sequence can be made for any number of them.
+Which rows these are is known when the plan runs. A term maps each row to a row (see
+`viete.analysis.sparsity`), so it is recorded as if every row were a sequence: steps that run
+sequence by sequence can be made for any number of rows.
 """
 
 from __future__ import annotations

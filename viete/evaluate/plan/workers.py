@@ -1,9 +1,8 @@
 """Several pieces of a batch at once, each on one thread.
 
-A thread with a piece of its own waits for nobody. Where all threads share every product, the
-slowest holds up the others after each: on a machine with other work that is most of the time. And
-where PyTorch's own threads have done something together, they wait for the next such thing by
-turning in a circle, and take the cores from these.
+A thread with its own piece waits for no other. If all threads shared every product, the slowest
+would delay the others after each product; on a busy machine that is most of the time. PyTorch's own
+threads also spin while they wait for their next shared task, and would take the cores from these.
 """
 
 from __future__ import annotations

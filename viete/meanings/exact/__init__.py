@@ -1,6 +1,6 @@
 """The exact meaning: every value of a card as a number with a definition, nothing rounded.
 
-`numbers` is the number system (docs/guides/exact.md says why it is as it is), over `polynomials` in
-`atoms`, `deciding`, `decimals` and `spelling`; `namespace` is what the evaluator runs on, `run` a
-run, and `derivation` the same run as expressions that have not been carried out.
+`numbers` is the number system (docs/guides/exact.md gives its reasons), built on `polynomials` in
+`atoms`, `deciding`, `decimals` and `spelling`. The evaluator runs on `namespace`, and `run` is a
+run. `derivation` is the same run as unevaluated expressions.
 """

@@ -1,4 +1,4 @@
-"""What exact numbers are made of: real quantities with a definition, each kept once.
+"""Atoms: the real quantities with a definition from which exact numbers are made, each kept once.
 
 An atom is one of
 
@@ -6,10 +6,10 @@ An atom is one of
 - ``e``: e^m for a product m of such powers (m = 1 is e itself), to any rational power;
 - ``root``: √N of a polynomial N in older atoms, to the first power;
 - ``exp``, ``log``, ``erf``, ``tanh``, ``sin``, ``cos``, ``arctan`` of a number, and ``pi``;
-- ``name``: a number that has grown too long to look at, carried on as one letter.
+- ``name``: a number that is too long to read, represented by one letter.
 
-The same definition gives the same atom (hash-consing), so that what is equal by construction
-cancels. Atoms are ordered by age: a definition speaks of older atoms only.
+The same definition gives the same atom (hash-consing), so equal definitions cancel. Atoms are
+ordered by age: a definition only uses older atoms.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""Whether a number is zero, and its sign: True, False or *unknown*, never a guess.
+"""Decides whether a number is zero, and its sign: True, False or *unknown*, never a guess.
 
 A polynomial in powers of primes and of e^m is zero only if it has no terms: roots of primes and
 their products are linearly independent over ℚ (Besicovitch 1940), and exponentials of algebraic
-numbers linearly independent over ℚ are algebraically independent (Lindemann–Weierstrass; Baker
-1975, thm. 1.4). A square root r of an older number is eliminated: P + Q r = 0 needs P² = Q² N, and
-where that holds, an enclosure tells the two roots apart. Names are written out. So numbers made of
-roots of rationals, exponentials of sums of those, and square roots of all of these are decided, as
-far as the work stays bounded. For the others (is e^e
-algebraic over e? nobody knows) having no terms proves zero, and an enclosure proves non-zero.
+numbers that are linearly independent over ℚ are algebraically independent (Lindemann–Weierstrass;
+Baker 1975, thm. 1.4). A square root r of an older number is eliminated: P + Q r = 0 needs P² = Q²
+N, and where that holds, an enclosure tells the two roots apart. Names are expanded. So numbers made
+of roots of rationals, exponentials of sums of those, and square roots of all of these are decided,
+as far as the work stays bounded. For other numbers (nobody knows whether e^e is algebraic over e),
+having no terms proves zero, and an enclosure proves non-zero.
 """
 
 from __future__ import annotations

@@ -1,18 +1,18 @@
-"""Unevaluated values: every entry of an exact run as the expression that it came from.
+"""Unevaluated values: every entry of an exact run as the expression that computes it.
 
-An `Unevaluated` entry is an operation on entries, down to the numbers that an equation was given.
-From it come both what is written (`spelled_out`) and, by carrying it out in exact numbers, what it
-is. `Derivation` evaluates an equation on such entries by the rules of every meaning, and notes the
-stages on the way that a reader wants to see by themselves.
+An `Unevaluated` entry is an operation on entries, down to the numbers that an equation received.
+Its written form is `spelled_out`; carried out in exact numbers, it gives the entry's value.
+`Derivation` evaluates an equation on such entries by the rules of every meaning, and records the
+intermediate stages that a reader wants to see separately.
 
-What is written follows four rules, the same for every card:
+The written form follows four rules, the same for every card:
 
-- a mean, a sum, a product or a function within a formula is written as its number where that is a
-  fraction, and else as it came about if that is short, or as its number; a matrix product that is
-  itself added to something stays open;
-- what a mask has hidden (e^{−∞}) is not written, nor a factor 1 or a term 0 of a function's
-  definition (γ = 1, β = 0, ε = 0). A 0 or 1 of the data is;
-- a sum of more than `MOST` terms is written as its first ones, … and its last;
+- a mean, a sum, a product or a function inside a formula is written as a number if it is a
+  fraction; otherwise it is written out if that is short, and else as its number; a matrix product
+  that is added to something stays written out;
+- entries that a mask hides (e^{−∞}) are not written, nor are factors 1 and terms 0 that come from a
+  function's definition (γ = 1, β = 0, ε = 0). A 0 or 1 of the data is written;
+- a sum of more than `MOST` terms is written as its first terms, … and its last;
 - a number too long to read is written by its first digits and …
 """
 

@@ -1,8 +1,8 @@
 """Simplest forms: an exact number factored, powers of e cancelled: ``1 / (4 (1 + e)²)``.
 
-A number itself stays as it came about, ``e² / (4 e² + 8 e³ + 4 e⁴)``; this is how it is written for
-people. What numerator and denominator share in powers of e cancels, and what is left falls apart
-into polynomials with whole coefficients, by FLINT.
+A number itself stays as it was computed, ``e² / (4 e² + 8 e³ + 4 e⁴)``; this module writes it for
+people. Common powers of e in numerator and denominator cancel, and FLINT factors the rest into
+polynomials with whole coefficients.
 """
 
 from __future__ import annotations

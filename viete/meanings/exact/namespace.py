@@ -1,8 +1,8 @@
-"""Arrays of exact numbers, with the operations that the array meaning asks of a library.
+"""Arrays of exact numbers, with the operations that the evaluator needs from an array library.
 
-The arrays are NumPy's, of objects: `Number`, the floats ±∞, which only a mask brings in, and
-`Undefined`, which only the side of a `where` may hold that is not chosen. What grows too long is
-given a name, so that the work is bounded by the number of operations.
+The arrays are NumPy's, of objects: `Number`; the floats ±∞, which only a mask introduces; and
+`Undefined`, which may only occur on the side of a `where` that is not chosen. A number that grows
+too long gets a name, so the work is bounded by the number of operations.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Exact real numbers: quotients of polynomials in atoms.
 
-A number stays a fraction as long as it is one. Exponentials and square roots bring in atoms with a
-definition; what cancels, cancels; and whether two numbers are equal is proven or said to be
-unknown. See `atoms` for what there is, `deciding` for what is decided, and docs/guides/exact.md
-for why.
+A number stays a fraction as long as it is one. Exponentials and square roots introduce atoms with a
+definition, and equal terms cancel. Whether two numbers are equal is proven, or reported as unknown.
+See `atoms` for the atoms, `deciding` for what is decided, and docs/guides/exact.md for the reasons.
 """
 
 from __future__ import annotations

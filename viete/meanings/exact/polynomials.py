@@ -1,9 +1,9 @@
 """Polynomials in atoms with rational coefficients, and their quotients in lowest terms.
 
 Powers of a prime stay below 1 and roots at the first power, since (√N)² = N; so equal polynomials
-in primes and powers of e have equal terms. FLINT has its variables fixed before it computes, where
-atoms come up on the way, and whole powers alone: so terms are a dict here, and go to FLINT for
-common divisors and roots.
+in primes and powers of e have equal terms. FLINT needs all variables in advance and whole powers,
+while atoms appear during the computation. So terms are a dict here, and go to FLINT for common
+divisors and roots.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Data-flow diagrams: an abstract graph, drawn as SVG, as Mermaid and in plain text.
+"""Data-flow diagrams: an abstract graph, drawn as SVG, as Mermaid and as plain text.
 
-SVG and text come from one layout, measured once in pixels and once in character cells: ``rows``,
-then ``columns`` (with ``places``), then ``wires``. Nothing here knows what a card is; whoever has
-a graph of boxes may draw it.
+SVG and text share one layout, measured once in pixels and once in character cells: ``rows``, then
+``columns`` (with ``places``), then ``wires``. This package draws any graph of boxes and does not
+know what a card is.
 """
 
 from viete.report.drawing.diagram import Arrow, Box, BoxGroup, Diagram

@@ -1,7 +1,7 @@
-"""Where the parts of a graph of arrows stand: positions from left to right, blocks upwards.
+"""The layout of a graph of arrows: positions from left to right, blocks upwards.
 
-Each position has its residual stream as a spine. What adds to a stream stands below the vertex
-that it adds to. Arrows into one vertex that are too small to be seen are one folded arrow.
+Each position has its residual stream as a spine. A node that adds to a stream stands below the
+point where it adds. Arrows into one point that are too small to see are merged into one.
 """
 
 from __future__ import annotations

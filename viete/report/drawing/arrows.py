@@ -1,9 +1,9 @@
 """The graph of an expansion as a stand-alone SVG: positions from left to right, blocks upwards.
 
-An arrow is as wide as the terms that pass through it are large; what adds is blue, what takes away
-is orange. Arrows too small to be seen are one grey arrow into each vertex, with their share of all
-sizes. Below the graph stand the largest with their values. An arrow has its value, its terms and
-what opens it as attributes of a page.
+An arrow is as wide as the terms that pass through it are large. Positive arrows are blue, negative
+ones orange. Arrows that are too small to see are one grey arrow into each point, labelled with
+their share of all sizes. Below the graph stand the largest arrows with their values. On a page, an
+arrow's attributes hold its value, its terms and the question that opens it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The graph of an expansion as a picture of TikZ, in an article that LaTeX compiles as it is."""
+"""The graph of an expansion as a TikZ picture, in an article that LaTeX compiles unchanged."""
 
 from __future__ import annotations
 

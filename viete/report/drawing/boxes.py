@@ -1,8 +1,8 @@
 """The order of boxes, lanes and frames from left to right.
 
-Every item is pulled to the middle of what it hangs on, and keeps its distance from its neighbours;
-what branches off a residual stream keeps to one side of it. Nothing here knows about pixels or
-characters: ``Spacing`` says how large everything is.
+Every item is pulled towards the middle of its neighbours above and below, and keeps its distance
+from its neighbours beside it. A branch of a residual stream stays on one side of the stream.
+Nothing here knows about pixels or characters: ``Spacing`` says how large everything is.
 """
 
 from __future__ import annotations

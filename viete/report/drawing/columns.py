@@ -1,10 +1,10 @@
-"""What takes up room in a diagram from left to right: boxes, frames, and the ways of the arrows.
+"""The horizontal room of a diagram: boxes, frames, and lanes for the arrows.
 
-A stretch of a row that an arrow has to pass is kept free for it: a *lane* is an item of no width
-that stands among the boxes. So no arrow can run through a box, and placing lanes and boxes is one
-problem. A group is a frame with items of its own, and one item of the sheet.
+A stretch of a row that an arrow must pass is kept free: a *lane* is an item of no width among the
+boxes. So no arrow can cross a box, and placing lanes and boxes is one problem. A group is a frame
+with its own items, and one item of the sheet.
 
-A row counts as two half rows, because a branch comes back in at the upper half of a side.
+A row counts as two half rows, because a branch returns at the upper half of a side.
 """
 
 from __future__ import annotations

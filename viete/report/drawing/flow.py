@@ -1,4 +1,4 @@
-"""The data flow of a card as a diagram: what makes a value, what uses it, and what goes around."""
+"""The data flow of a card as a diagram: what makes a value, what uses it, and what loops back."""
 
 from __future__ import annotations
 

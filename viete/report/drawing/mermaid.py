@@ -1,4 +1,4 @@
-"""A diagram in Mermaid's notation, for pages that draw it themselves."""
+"""A diagram in Mermaid's notation, for pages that render it themselves."""
 
 from __future__ import annotations
 

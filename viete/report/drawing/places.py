@@ -1,8 +1,8 @@
-"""The places from left to right: the nearest to straight lines that keep everything apart.
+"""Horizontal placement: lines as straight as possible, with everything kept apart.
 
-A linear program, as in Gansner et al. 1993 (A technique for drawing directed graphs), sec. 4: what
-is linked wants to stand in one line, a residual stream above all, and neighbours keep their
-distance. All distances are whole, so that rounding down keeps every one of them.
+A linear program, as in Gansner et al. 1993 (A technique for drawing directed graphs), sec. 4:
+linked items want to stand in one line, above all those of a residual stream, and neighbours keep
+their distance. All distances are whole numbers, so rounding down keeps every one of them.
 """
 
 from __future__ import annotations

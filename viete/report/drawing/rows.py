@@ -1,4 +1,4 @@
-"""In which row of a diagram each box stands."""
+"""The row of a diagram in which each box stands."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What is done to the one value that a formula is made of: ``LN, linear, GELU, linear``.
+"""What a formula does to the one value that it is made from: ``LN, linear, GELU, linear``.
 
-The way from the value outwards, a word for each step: a product with parameters is linear, a
-function goes by its name, and a softmax of what a mask leaves is masked.
+From the value outwards, one word for each step: a product with parameters is linear, a function has
+its name, and a softmax of masked scores is masked.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A diagram as a stand-alone SVG, set like a figure in a textbook.
 
-All styles are attributes: a style sheet or an id would leak into a page that holds the picture.
+All styles are attributes: a style sheet or an id would affect the page that contains the picture.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Vectors that add up towards another, as a stand-alone SVG: each sum in its plane with v.
+"""Vectors that add up to another, as a stand-alone SVG: each partial sum in its plane with v.
 
-The first axis is v. A term that moves the end along it adds to ⟨v, ·⟩, one that moves it away from
-the axis opens the angle.
+The first axis is v. A term that moves the end along this axis adds to ⟨v, ·⟩; a term that moves it
+away from the axis widens the angle.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The heights of a diagram, and its arrows as lines of horizontal and vertical pieces.
+"""The vertical layout of a diagram: its arrows as horizontal and vertical lines.
 
-Between two rows lies a *channel*. All lines in it that come from one box are one comb: a
-horizontal line with teeth up to where it comes from and down to where it goes. Combs that would
-touch lie at different heights, in the order that crosses least.
+Between two rows lies a *channel*. All lines in it that come from one box form a comb: a horizontal
+line with teeth up to the boxes it comes from and down to the boxes it goes to. Combs that would
+touch lie at different heights, in the order with the fewest crossings.
 """
 
 from __future__ import annotations

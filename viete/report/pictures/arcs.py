@@ -1,7 +1,7 @@
-"""Arcs between tokens: who attends to whom, each weight as wide as it is large.
+"""Arcs between tokens: which position attends to which, each arc as wide as its weight is large.
 
-The tokens stand in a row. An arc leads from a position to one that it reads, above the row to what
-comes before it and below the row to what comes after; what a position reads of itself is a stem.
+The tokens stand in a row. An arc leads from a position to a position that it reads: above the row
+to an earlier one, below the row to a later one. A stem shows what a position reads of itself.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Bars: numbers with names, one below the other, from a common line."""
+"""Bars: named numbers, one below the other, from a common line."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Answers over checkpoints: a number is a curve, a table small multiples, a matrix a strip of maps.
+"""Answers over checkpoints: a number as a curve, a table as small multiples, a matrix as maps.
 
-Of questions that are comparisons the step from which they hold is marked in the curves.
+For a comparison, the curves mark the step from which it holds.
 """
 
 from __future__ import annotations

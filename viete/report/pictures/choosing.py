@@ -1,4 +1,4 @@
-"""Which picture shows an answer: by its axes and by what their entries are called."""
+"""Chooses the picture for an answer, by its axes and the names of their entries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A circuit over training, drawn: what it gives beside the model's own number, and how faithful."""
+"""A circuit over training as a picture: its number beside the model's, and its faithfulness."""
 
 from __future__ import annotations
 

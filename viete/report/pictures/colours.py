@@ -1,6 +1,6 @@
-"""Numbers as colours: one hue for numbers from 0, two for numbers with signs, and the scale.
+"""Numbers as colours: one hue for numbers from 0, two for signed numbers, and the scale.
 
-The hues are those of the design sheet, over its paper: as on the page, and in the dark too.
+The hues are those of the design sheet on its paper: the same as on the page, also in dark mode.
 """
 
 from __future__ import annotations

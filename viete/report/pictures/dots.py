@@ -1,4 +1,4 @@
-"""Dots: points of a plane with their names, and rows of numbers, each a group of one colour."""
+"""Dots: named points of a plane, and rows of numbers, each group in one colour."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Heat maps: a matrix as coloured cells with its labels, many of them as a grid."""
+"""Heat maps: a matrix as coloured cells with labels; several matrices as a grid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small multiples: numbers over the steps of training, a small panel each, on common axes."""
+"""Small multiples: numbers over the steps of training, each in a small panel, on common axes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A picture: an SVG that stands alone, and lines for a terminal with or without colours."""
+"""A picture: a stand-alone SVG, and lines for a terminal with or without colours."""
 
 from __future__ import annotations
 

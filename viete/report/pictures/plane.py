@@ -1,6 +1,6 @@
-"""Vectors in the plane: the rows of a matrix of two columns, as arrows from the origin.
+"""Vectors in the plane: the rows of a matrix with two columns, as arrows from the origin.
 
-All panels have one scale, and a circle of radius 1 where the arrows come near it.
+All panels have one scale, and a circle of radius 1 if the arrows come near it.
 """
 
 from __future__ import annotations

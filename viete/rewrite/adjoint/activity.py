@@ -1,4 +1,4 @@
-"""Activity: the values between what is differentiated by and the loss that a derivative passes."""
+"""Activity analysis: the values between parameters and loss through which a derivative passes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A whole backward pass: the equations in reverse order, block loops run downwards."""
+"""A whole backward pass: the equations in reverse order, with block loops counting down."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which block is read: its number as a formula, turned round to say who reads a given block."""
+"""Inverts block references: which block reads a given block."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""The double where: operands of a `where` that have a slope also where they are not chosen.
+"""The double where: gives the unchosen operands of a `where` a finite derivative.
 
 The derivative of ``where(x > 0, log(x), 0)`` by x is ``where(x > 0, ∂y, 0) / x``, which is 0 / 0
-where x is 0: the condition chooses, but the infinite slope of a side that is not chosen turns its 0
-into NaN. In ``where(x > 0, log(where(x > 0, x, 1)), 0)`` both sides have a slope everywhere, and
-the values are the same. The derivation of gradients, and the programs whose library differentiates
-them, read equations of this form. A name below a `where` is put in by its definition where that
-has such an operand.
+where x is 0: the condition chooses, but the infinite slope of the unchosen side turns its 0 into
+NaN. In ``where(x > 0, log(where(x > 0, x, 1)), 0)`` both sides have a finite slope everywhere, and
+the values are the same. The derivation of gradients, and programs whose library differentiates
+them, read equations of this form. If a name below a `where` has such an operand in its definition,
+the definition is put in.
 
-`Single` takes the inner condition away again from the equations that people read.
+`Single` removes the inner condition again from equations that people read.
 """
 
 from __future__ import annotations

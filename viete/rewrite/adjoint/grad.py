@@ -1,4 +1,4 @@
-"""The derivative of a model: what is asked of it, checked, and the backward equations."""
+"""The derivative of a card: the request checked, and the backward equations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scatter: the derivative of a slice or an index, with zeros in the places that it leaves out."""
+"""Scatter: the derivative of a slice or an index, with zeros in the places that were not read."""
 
 from __future__ import annotations
 

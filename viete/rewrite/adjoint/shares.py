@@ -1,6 +1,6 @@
-"""Shares of a derivative: what each use of a value adds to it, where that stands, and why it holds.
+"""Shares of a derivative: what each use of a value adds to it, with the place and the reason.
 
-A `Reason` is the provenance of a share: the forward equation and the rules that it comes from.
+A `Reason` is the provenance of a share: the forward equation and the rules it comes from.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Common subexpressions, copies and hoisting: a derivation with no helper name without need.
+"""Tidies a derivation: common subexpressions, copies, hoisting; fewer equations, no idle names.
 
-What its author would do on reading it once more: backward equations in, fewer of them out.
+It does what an author would do on reading the derivation once more.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One operation, going back: ∂ of a value handed on to what the value is made of."""
+"""One operation's vector–Jacobian product: ∂ of a value, passed on to the operands."""
 
 from __future__ import annotations
 
