@@ -19,6 +19,7 @@ from viete.document.rendering import PAGES, render
 from viete.errors import VieteError
 
 PRECISIONS = ("float64", "float32", "bfloat16")
+FORMS = (*PAGES, "card")
 
 
 def grad(
@@ -31,7 +32,10 @@ def grad(
         str | None,
         typer.Option(help="Parameters or real inputs: W_Q^h,b_O. By default all parameters."),
     ] = None,
-    form: Annotated[str | None, format_option(PAGES)] = None,
+    form: Annotated[
+        str | None,
+        format_option(FORMS, "By the output's suffix, else text. card: a card, which runs."),
+    ] = None,
     plan: Annotated[
         bool, typer.Option("--plan", help="How a training step is run: steps, buffers, FLOPs.")
     ] = False,
@@ -45,8 +49,11 @@ def grad(
     """Derive the backward pass: every equation with its number, its shape and its reason.
 
     With --plan: how the equations of a training step are run, and in what memory.
+    With -f card: a card of all equations, for viete run and viete lesson.
     """
+    from viete.cards.writer import write
     from viete.report.backward import write_backward
+    from viete.rewrite.adjoint import grad as derive
 
     form = format_of(form, output, PAGES)
     card = source.card()
@@ -55,7 +62,11 @@ def grad(
 
         if by is not None:
             raise VieteError("a plan is of all gradients; leave out --by, or --plan")
+        if form == "card":
+            raise VieteError("a plan is no card; leave out -f card, or --plan")
         page = plan_document(card, of, batch, length, dtype)
         return emit(render(page, form), output, source.name)
     wanted = None if by is None else split_names(by, "--by")
+    if form == "card":
+        return emit(write(derive(card, of, wanted), "md"), output, source.name)
     emit(write_backward(card, form, of, wanted), output, source.name)
