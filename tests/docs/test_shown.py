@@ -2,7 +2,8 @@
 
 A page is played from its first block to its last, in a folder of its own:
 
-- a block with a title, such as ```` ```markdown title="card.md" ````, is written to that file;
+- a block with a title, such as ```` ```markdown title="card.md" ````, is written to that file, and
+  one of the language ``diff`` changes the file;
 - a block with commands behind ``$`` is run if it shows what one of them prints;
 - a block of Python is run if a block of text follows, which is what it must print.
 
@@ -91,6 +92,19 @@ def pages() -> list[str]:
     return [page for page in shows if page not in UNPLAYED]
 
 
+def save(block: Block) -> None:
+    """Write the file of a block with a title, or change it as a diff says."""
+    assert block.file is not None
+    path = Path(block.file)
+    if block.language != "diff":
+        path.write_text(block.text, "utf-8")
+        return
+    lines, before = block.text.splitlines(), path.read_text("utf-8")
+    old, new = ("\n".join(x[1:] for x in lines if x[:1] in (" ", sign)) for sign in "-+")
+    assert before.count(old) == 1, f"{block.file} does not have once what the diff changes: {old}"
+    path.write_text(before.replace(old, new), "utf-8")
+
+
 def printed_by(line: str) -> str:
     """What a command prints, errors too."""
     program, *words = shlex.split(line)
@@ -130,7 +144,7 @@ def test_a_page_shows_what_is_printed(
     names: dict[str, object] = {}  # a page's Python goes on where the block before stopped
     for block, after in pairwise([*blocks(page), Block("", None, "")]):
         if block.file:
-            Path(block.file).write_text(block.text, "utf-8")
+            save(block)
         if not played(block, after):
             continue
         if block.language == "python":
