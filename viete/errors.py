@@ -30,7 +30,7 @@ class Where:
 
     def underlined(self) -> str:
         """The line and below it a caret; of a long line what stands around the caret."""
-        start = max(0, self.column - 1 - WIDEST // 2)
+        start = max(0, min(self.column - 1 - WIDEST // 2, len(self.text) - WIDEST))
         shown = in_place(self.text[start : start + WIDEST])
         before = shown[: self.column - 1 - start]
         caret = " " * display_width(before) + "^" * max(1, min(self.width, WIDEST))
