@@ -11,7 +11,8 @@ The last command's output file (``-o``; an HTML page where it names none) become
 site, in ``embedded/``. An HTML page is shown in a frame, an SVG as a picture. Optional lines:
 ``title`` names the frame or describes the picture, ``height`` is the most height of a frame
 (``38rem``), ``at`` the id of the element that a frame scrolls to. The commands run in an empty
-folder whose ``docs`` is this one.
+folder whose ``docs`` is this one. A block with a title, ```` ```markdown title="card.md" ````, is a
+file there, as for the test of what pages show.
 """
 
 import contextlib
@@ -38,6 +39,7 @@ DOCS = Path(__file__).parents[1]
 CACHE = DOCS.parent / ".cache" / "embedded"
 HERE = Path(__file__).parent
 FENCE = re.compile(r"^```embed\n(.*?)^```$", re.M | re.S)
+TITLED = re.compile(r'^```\w+ title="([^"]+)"\n(.*?)^```$', re.M | re.S)
 OPTION = re.compile(r"(title|height|at): +(.+)")
 FRAME = (
     '<figure class="embedded"><iframe src="{url}" title="{title}" loading="lazy" '
@@ -53,6 +55,7 @@ PICTURE = (
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any, **_: Any) -> str:
     """Each block ``embed`` as HTML; what it shows becomes a file of the site."""
+    titled = tuple(TITLED.findall(markdown))
 
     def embedded(m: re.Match[str]) -> str:
         lines = [x.strip() for x in m[1].splitlines() if x.strip()]
@@ -60,7 +63,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any, **_: Any
         commands = [x for x in lines if not OPTION.fullmatch(x)]
         try:
             commands[-1], name = with_output(commands[-1])
-            content = made(tuple(commands), name)
+            content = made(tuple(commands), titled, name)
         except (VieteError, ValueError, OSError, IndexError) as error:
             raise PluginError(f"{page.file.src_uri}: {m[0]}\n{error}") from None
         uri = f"embedded/{slug(commands[-1], Path(name).suffix)}"
@@ -100,12 +103,13 @@ def title_of(content: str) -> str:
     return found[1] if found else "Picture"
 
 
-def made(commands: tuple[str, ...], name: str) -> str:
+def made(commands: tuple[str, ...], titled: tuple[tuple[str, str], ...], name: str) -> str:
     """The file that the commands write; from the cache if nothing that they read has changed."""
-    key = hashlib.sha256("\n".join((*commands, sources())).encode()).hexdigest()
+    read = [file for file in titled if any(file[0] in command for command in commands)]
+    key = hashlib.sha256(repr((commands, read, sources())).encode()).hexdigest()
     cached = CACHE / f"{key}{Path(name).suffix}"
     if not cached.exists():
-        content = framed(run(commands, name))
+        content = framed(run(commands, read, name))
         CACHE.mkdir(parents=True, exist_ok=True)
         cached.write_text(content, "utf-8")
     return cached.read_text("utf-8")
@@ -121,13 +125,15 @@ def sources() -> str:
     ).hexdigest()
 
 
-def run(commands: tuple[str, ...], name: str) -> str:
-    """Run commands in a folder of their own, and read the file that they leave."""
+def run(commands: tuple[str, ...], files: list[tuple[str, str]], name: str) -> str:
+    """Run commands in a folder with these files, and read the file that they leave."""
     with (
         tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder),
         contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()),
     ):  # fmt: skip
         Path("docs").symlink_to(DOCS)
+        for file, text in files:
+            Path(file).write_text(text, "utf-8")
         for command in commands:
             viete()(shlex.split(command)[1:], standalone_mode=False)
         return Path(name).read_text("utf-8")
