@@ -14,7 +14,7 @@ SMALL = {"V": 11, "N_V": 11, "d": 8, "d_e": 8, "H": 2, "N": 2, "L": 2, "d_f": 12
          "d_h": 8}  # fmt: skip
 GROUPS = SMALL | {"H": 4, "G": 2}
 WIDE = GROUPS | {"d_k": 4}
-OWN = {"exact-lesson": {}, "llama": GROUPS, "mistral": GROUPS | {"w": 3}, "qwen2": GROUPS,
+OWN = {"llama": GROUPS, "mistral": GROUPS | {"w": 3}, "qwen2": GROUPS,
        "qwen3": WIDE, "gemma": WIDE, "gemma2": WIDE | {"w": 3}, "mixtral": GROUPS | {"E": 3},
        "pythia": SMALL | {"d": 16, "N": 3},
        "gpt-j": SMALL | {"d": 16}}  # fmt: skip
@@ -24,7 +24,8 @@ OWN = {"exact-lesson": {}, "llama": GROUPS, "mistral": GROUPS | {"w": 3}, "qwen2
 def bound(card: str) -> vt.Card:
     """The card, small."""
     model = vt.read(card)
-    sizes = OWN.get(card, SMALL)
+    written = any(p.value.startswith("[") for p in model.parameters)  # matrices, in their sizes
+    sizes = {} if written else OWN.get(card, SMALL)
     return model.bind(**{d.name: sizes[d.name] for d in model.dims
                          if d.name in sizes and d.value is not None})  # fmt: skip
 

@@ -19,7 +19,8 @@ from viete.notation.tree import refs
 
 SHIPPED = strategies.shipped()
 NO_STREAM = tuple(
-    "simple-transformer dialog-transformer dialog-depth dialog-heads dialog-norm".split()
+    """simple-transformer dialog-transformer dialog-depth dialog-heads dialog-norm
+    letters-table letters-vectors letters-attention letters-causal""".split()
 )
 
 
