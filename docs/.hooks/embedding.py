@@ -38,6 +38,7 @@ from viete.errors import VieteError
 DOCS = Path(__file__).parents[1]
 CACHE = DOCS.parent / ".cache" / "embedded"
 HERE = Path(__file__).parent
+FRAMED = HERE / "static" / "framed.js"
 FENCE = re.compile(r"^```embed\n(.*?)^```$", re.M | re.S)
 TITLED = re.compile(r'^```\w+ title="([^"]+)"\n(.*?)^```$', re.M | re.S)
 OPTION = re.compile(r"(title|height|at): +(.+)")
@@ -143,13 +144,7 @@ def framed(content: str) -> str:
     """A page with the script that lets it follow the site, and which its own policy allows."""
     if not content.startswith("<!doctype html>"):
         return content
-    script = (HERE / "framed.js").read_text("utf-8")
+    script = FRAMED.read_text("utf-8")
     allowed = b64encode(hashlib.sha256(script.encode()).digest()).decode()
     content = content.replace("script-src ", f"script-src 'sha256-{allowed}' ", 1)
     return content.replace("</head>", f"<script>{script}</script>\n</head>", 1)
-
-
-def on_post_build(config: Any, **_: Any) -> None:
-    """Writes the script of the pages that have frames, which mkdocs.yml names."""
-    script = (HERE / "frames.js").read_text("utf-8")
-    Path(config["site_dir"], "frames.js").write_text(script, "utf-8")

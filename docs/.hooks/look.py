@@ -1,10 +1,22 @@
-"""The site in the colours and letters of the design sheet, viete/document/look.css."""
+"""The site's own files: its style sheet, its scripts, its mark; the version and the repository.
 
+Colours and typefaces are those of the design sheet, viete/document/look.css; `static/site.css`
+is the layout.
+"""
+
+import os
+import re
+import subprocess
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from mkdocs.structure.files import File
+
 from viete.document.colours import MONO, SANS, SCHEMES, SERIF, colours
 
+STATIC = Path(__file__).parent / "static"
+IN_PAGES = ("framed.js",)  # written into embedded pages, no file of the site
 THEMES = dict(zip(SCHEMES, ("default", "slate"), strict=True))
 ROLES = {
     "primary-fg-color": "paper", "primary-bg-color": "ink", "primary-bg-color--light": "soft",
@@ -15,38 +27,50 @@ ROLES = {
     "footer-bg-color": "wash", "footer-bg-color--dark": "wash", "footer-fg-color": "ink",
     "footer-fg-color--light": "soft", "footer-fg-color--lighter": "soft",
 }  # fmt: skip
-LAYOUT = f"""
-body {{ --md-text-font-family: {SERIF}; --md-code-font-family: {MONO}; }}
-.md-header, .md-nav, .md-search, .md-footer {{ font-family: {SANS}; }}
-.md-header {{ box-shadow: none; border-bottom: 1px solid var(--md-default-fg-color--lightest); }}
-.md-search__form {{ background: var(--md-code-bg-color); }}
-.md-typeset {{ font-size: .82rem; line-height: 1.6; }}
-.md-typeset :is(h1, h2, h3) {{ font-weight: 600; letter-spacing: 0; color: inherit; }}
-.md-typeset h2 {{ padding-bottom: .3rem;
-  border-bottom: 1px solid var(--md-default-fg-color--lightest); }}
-.md-typeset del math {{
-  background: linear-gradient(#0000 49%, currentcolor 49% 54%, #0000 54%); }}
-.md-typeset table:not([class]) {{ border: 0; font-size: inherit; background: none; }}
-.md-typeset table:not([class]) :is(th, td) {{ padding: .3rem 1.2rem .3rem 0; border: 0;
-  border-bottom: 1px solid var(--md-default-fg-color--lightest); }}
-.md-typeset table:not([class]) th {{ font: .65rem {SANS};
-  color: var(--md-default-fg-color--light); }}
-[data-md-color-scheme="default"] {{ color-scheme: light; }}
-.md-typeset .embedded {{ display: block; width: auto; max-width: none; margin: 1.5rem 0; }}
-.embedded iframe {{ display: block; width: 100%; max-height: 90vh; border-radius: .4rem;
-  border: 1px solid var(--md-default-fg-color--lightest); color-scheme: normal; }}
-.embedded .picture {{ overflow-x: auto; }}
-.md-typeset .embedded figcaption {{ display: flex; flex-wrap: wrap; gap: .2rem 1rem;
-  margin: .4rem 0 0; justify-content: space-between; max-width: none; font: .65rem {SANS}; }}
-"""
 
 
-def on_post_build(config: Any, **_: Any) -> None:
-    """Writes the sheet that mkdocs.yml names."""
+def on_config(config: Any, **_: Any) -> Any:
+    """The version of the package, and the repository that this clone has come from."""
+    config.extra["package_version"] = version("viete")
+    config.copyright = f"Viète {version('viete')} · {config.copyright}"
+    if not config.repo_url and (address := repository()):
+        config.repo_url, config.repo_name = address, address.split("/", 3)[-1]
+    return config
+
+
+def repository() -> str | None:
+    """The address of the repository for a browser: the workflow's, or that of git's ``origin``."""
+    if name := os.environ.get("GITHUB_REPOSITORY"):
+        return f"{os.environ.get('GITHUB_SERVER_URL', 'https://github.com')}/{name}"
+    asked = ["git", "-C", str(STATIC), "remote", "get-url", "origin"]
+    try:
+        url = subprocess.run(asked, capture_output=True, text=True, timeout=5).stdout.strip()
+    except OSError:
+        return None
+    found = re.fullmatch(r"(?:https://|git@|ssh://git@)([\w.-]+)[:/]([\w./-]+?)(?:\.git)?/?", url)
+    return found and f"https://{found[1]}/{found[2]}"
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Adds the site's own files."""
+    for path in STATIC.iterdir():
+        if path.name not in (*IN_PAGES, "site.css"):
+            files.append(File.generated(config, path.name, content=path.read_text("utf-8")))
+    files.append(File.generated(config, "look.css", content=sheet()))
+    return files
+
+
+def sheet() -> str:
+    """The style sheet: Material's variables in the colours of the design sheet, and the layout."""
     schemes = "".join(
-        f'[data-md-color-scheme="{theme}"] {{ '
+        f'[data-md-color-scheme="{theme}"] {{ color-scheme: {scheme};\n'
         + " ".join(f"--md-{name}: {colours(scheme)[role]};" for name, role in ROLES.items())
+        + "\n" + " ".join(f"--{role}: {colour};" for role, colour in colours(scheme).items())
         + " }\n"
         for scheme, theme in THEMES.items()
+    )  # fmt: skip
+    fonts = (
+        f":root {{ --sans: {SANS}; --serif: {SERIF}; --mono: {MONO};\n"
+        f'--version: "{version("viete")}"; }}\n'
     )
-    Path(config["site_dir"], "look.css").write_text(schemes + LAYOUT, "utf-8")
+    return schemes + fonts + (STATIC / "site.css").read_text("utf-8")

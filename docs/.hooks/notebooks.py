@@ -1,4 +1,4 @@
-"""The notebooks as pages of the site, with their outputs, and formulas as MathML."""
+"""The notebooks as pages of the site, with their outputs."""
 
 import json
 import re
@@ -8,15 +8,8 @@ from typing import Any
 
 from mkdocs.structure.files import File
 
-from viete.document.formulas import math
-
-_CODE = (
-    r"(?P<code>^(?P<fence>```+)[^\n]*\n.*?^(?P=fence)[^\n]*$|(?P<ticks>`+).+?(?P=ticks)|^#[^\n]*$)"
-)
-_INLINE = r"(?<![\w$\\])\$(?P<inline>[^\s$](?:[^$\n]*[^\s$\\])?)\$(?!\w)"
-_FORMULA = re.compile(rf"(?ms){_CODE}|\$\$(?P<shown>[^$]+)\$\$|{_INLINE}")
 _NESTED = re.compile(r"(?m)^ {2,3}(?=[-*] )")  # a list in a list, for which the site wants four
-_PLACE = re.compile("\ue000(\\d+)\ue001")  # of a formula, which Markdown would change
+_HEADING = re.compile(r"(?m)^#+ (.+)$")  # of an output: no heading of the page
 
 
 def on_files(files: Any, config: Any) -> Any:
@@ -47,7 +40,7 @@ def parts(cell: Any, place: str, pictures: dict[str, str]) -> Iterator[str]:
             pictures[uri] = data["image/svg+xml"]
             yield f"![{data['text/plain'].strip('<>')}]({Path(uri).name})"
         elif "text/markdown" in data:
-            yield _NESTED.sub("    ", data["text/markdown"])
+            yield _HEADING.sub(r"**\1**", _NESTED.sub("    ", data["text/markdown"]))
         else:
             yield fenced("".join(output.get("text", "")) or data["text/plain"], "text")
 
@@ -58,19 +51,6 @@ def fenced(text: str, language: str) -> str:
     return f"{fence}{language}\n{text.rstrip()}\n{fence}"
 
 
-def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Links to notebooks as links to their pages, and places for the formulas."""
-    formulas = page.meta["formulas"] = list[str]()
-
-    def place(m: re.Match[str]) -> str:
-        if m["code"]:
-            return m[0]
-        formulas.append(math(m["shown"] or m["inline"], display=m["shown"] is not None))
-        return f"\ue000{len(formulas) - 1}\ue001"
-
-    return _FORMULA.sub(place, re.sub(r"(\]\([\w./-]+)\.ipynb\)", r"\1.md)", markdown))
-
-
-def on_page_content(html: str, page: Any, **_: Any) -> str:
-    """The formulas as MathML, in their places."""
-    return _PLACE.sub(lambda m: page.meta["formulas"][int(m[1])], html)
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Links to notebooks as links to their pages."""
+    return re.sub(r"(\]\([\w./-]+)\.ipynb\)", r"\1.md)", markdown)

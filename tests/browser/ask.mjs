@@ -1,6 +1,6 @@
-// Opens a page in headless Chromium and prints, as JSON, what an expression is in it, and every
-// message of its console, uncaught error and request that failed; and the address of every request.
-// It may take a picture of it, as WebP.
+// Opens pages in headless Chromium, one after the other, and prints, as JSON, what an expression is in
+// each, and every message of its console, uncaught error and request that failed; and the address of
+// every request. It may take pictures of them, as WebP.
 import { spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -30,10 +30,9 @@ browser.on("exit", () => {
 setTimeout(() => browser.kill(), 1000 * asked.seconds);
 
 const waiting = new Map();
-const events = [];
-const requests = [];
+let events = [];
+let requests = [];
 let loaded;
-const load = new Promise((done) => (loaded = done));
 function heard(message) {
   if (message.id) {
     waiting.get(message.id)(message);
@@ -65,22 +64,28 @@ const { targetInfos } = await send("Target.getTargets");
 const { targetId } = targetInfos.find((target) => target.type === "page");
 sessionId = (await send("Target.attachToTarget", { targetId, flatten: true })).sessionId;
 for (const domain of ["Page", "Runtime", "Log", "Network"]) await send(`${domain}.enable`);
-await send("Emulation.setDeviceMetricsOverride",
-  { width: asked.width, height: asked.height, deviceScaleFactor: 1, mobile: false });
-await send("Emulation.setEmulatedMedia",
-  { features: [{ name: "prefers-color-scheme", value: asked.dark ? "dark" : "light" }] });
 if (asked.permissions.length) {
   await send("Browser.grantPermissions", { permissions: asked.permissions });
   await send("Emulation.setFocusEmulationEnabled", { enabled: true }); // only who is in front may use the clipboard
 }
-await send("Page.navigate", { url: asked.page });
-await load;
-const { result, exceptionDetails } =
-  await send("Runtime.evaluate", { expression: asked.expression, returnByValue: true, awaitPromise: true });
-if (asked.picture) {
-  const { data } = await send("Page.captureScreenshot", { format: "webp", quality: 70 });
-  writeFileSync(asked.picture, Buffer.from(data, "base64"));
+const found = [];
+for (const visit of asked.visits) {
+  [events, requests] = [[], []];
+  await send("Emulation.setDeviceMetricsOverride",
+    { width: visit.width, height: visit.height, deviceScaleFactor: 1, mobile: false });
+  await send("Emulation.setEmulatedMedia",
+    { features: [{ name: "prefers-color-scheme", value: visit.dark ? "dark" : "light" }] });
+  const load = new Promise((done) => (loaded = done));
+  await send("Page.navigate", { url: visit.page });
+  await load;
+  const { result, exceptionDetails } =
+    await send("Runtime.evaluate", { expression: asked.expression, returnByValue: true, awaitPromise: true });
+  if (visit.picture) {
+    const { data } = await send("Page.captureScreenshot", { format: "webp", quality: 70 });
+    writeFileSync(visit.picture, Buffer.from(data, "base64"));
+  }
+  found.push({ value: result.value, thrown: exceptionDetails ?? null, events, requests });
 }
-console.log(JSON.stringify({ value: result.value, thrown: exceptionDetails ?? null, events, requests }));
+console.log(JSON.stringify(found));
 answered = true;
 browser.kill();

@@ -1,0 +1,23 @@
+"""Mends what Markdown and the theme write: tables in boxes that scroll, a name for the search."""
+
+import re
+from typing import Any
+
+_TABLE = re.compile(r"<table>(.*?)</table>", re.S)
+_NO_HEAD = re.compile(r"<thead>\s*<tr>(?:\s*<th[^>]*></th>)+\s*</tr>\s*</thead>\s*")
+_EMPTY = re.compile(r"<th([^>]*)></th>")
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Tables in boxes that scroll; a header without words is no header."""
+
+    def boxed(m: re.Match[str]) -> str:
+        inside = _EMPTY.sub(r"<td\1></td>", _NO_HEAD.sub("", m[1]))
+        return f'<div class="columns"><table class="plain">{inside}</table></div>'
+
+    return _TABLE.sub(boxed, html)
+
+
+def on_post_page(output: str, **_: Any) -> str:
+    """A name for the theme's search dialog."""
+    return output.replace('role="dialog">', 'role="dialog" aria-label="Search">')
