@@ -1,4 +1,4 @@
-"""The three dialogs, learned in several ways: the tables of docs/guides/training.md.
+"""The three dialogs, learned in several ways: the tables of docs/articles/dialogs.md.
 
     python benchmarks/dialogs.py tour      [--seeds 8]     the tour's command, and settings near it
     python benchmarks/dialogs.py clipping  [--seeds 8]     learning rates and clippings
