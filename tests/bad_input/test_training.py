@@ -352,7 +352,7 @@ def test_pipes_are_not_waited_for(tmp_path: Path) -> None:
 
 
 AGAIN = [
-    ("--seed 3", "began with --seed 0, and goes on only so, not with 3"),
+    ("--seed 3", "began with --seed 0 and cannot resume with --seed 3;"),
     ("--dtype float64", "began with --dtype float32"),
     ("--accumulate 2", "began with --accumulate 1"),
     ("--batch 3", "began with --batch 2"),

@@ -1,24 +1,26 @@
-"""The table of settings in docs/guides/training.md is what the settings say of themselves."""
+"""The tables of settings in docs/guides/training.md are what the settings say of themselves."""
 
 from __future__ import annotations
 
 from dataclasses import fields
+from itertools import groupby
 from pathlib import Path
 
 from viete.train.settings import Settings, option
 
 
-def table() -> str:
-    """A row for each option of ``viete train``, with its heading where that begins."""
-    rows, before = ["| | option | |", "| --- | --- | --- |"], ""
-    for field in fields(Settings):
-        if "words" in field.metadata:
-            panel = field.metadata["panel"]
-            begins, before = panel if panel != before else "", panel
+def tables() -> str:
+    """A table for each group of the options of ``viete train``, under the group's heading."""
+    out = []
+    described = (x for x in fields(Settings) if "words" in x.metadata)
+    for panel, options in groupby(described, lambda x: x.metadata["panel"]):
+        out += [f"### {panel}", "", "| option | |", "| --- | --- |"]
+        for field in options:
             words = field.metadata["words"].replace("<", "&lt;").replace("|", "\\|")
-            rows.append(f"| {begins} | `{option(field.name)}` | {words} |")
-    return "\n".join(rows)
+            out.append(f"| `{option(field.name)}` | {words} |")
+        out.append("")
+    return "\n".join(out).strip()
 
 
-def test_the_table_of_settings_is_theirs() -> None:
-    assert table() in Path("docs/guides/training.md").read_text("utf-8")
+def test_the_tables_of_settings_are_theirs() -> None:
+    assert tables() in Path("docs/guides/training.md").read_text("utf-8")

@@ -32,7 +32,6 @@ UNPLAYED = {
     "guides/features.md": "trains for minutes",
     "guides/exploring.md": "serves a page",
     "guides/sampling.md": "to come",
-    "guides/training.md": "to come",
 }
 FENCE = re.compile(r"^```(\w*)([^\n`]*)\n(.*?)^```$", re.M | re.S)
 TITLE = re.compile(r'title="([^"]+)"')

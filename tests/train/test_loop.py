@@ -151,7 +151,7 @@ def test_going_on_from_an_earlier_step_sets_later_ones_aside(tmp_path: Path) -> 
     [
         ({"seed": 1}, "began with --seed 0"),
         ({"dtype": "float64"}, "began with --dtype float32"),
-        ({"batch": 2}, "began with --batch 3, and goes on only so, not with 2"),
+        ({"batch": 2}, "began with --batch 3 and cannot resume with --batch 2;"),
     ],
 )
 def test_a_run_goes_on_as_itself(tmp_path: Path, given: dict[str, Any], said: str) -> None:

@@ -251,8 +251,9 @@ def resume_settings(before: Settings, given: Mapping[str, Any]) -> Settings:
         if field.metadata.get("began") and name in given and given[name] != was:
             began = "without" if was is None else "with"
             raise VieteError(
-                f"this run began {began} {option(name)}{'' if was is None else f' {was}'}, and "
-                f"goes on only so, not with {given[name]}"
+                f"this run began {began} {option(name)}{'' if was is None else f' {was}'} and "
+                f"cannot resume with {option(name)} {given[name]}; leave the option out, or start "
+                "a new run"
             )
     return dataclasses.replace(before, **given)
 
