@@ -34,6 +34,12 @@ class Answer(Displayed):
         """The numbers as tables, without the middle of large ones."""
         return self.blocks()
 
+    def __str__(self) -> str:
+        """The same tables as `viete ask` prints."""
+        from viete.document.text import write_text
+
+        return write_text(self.blocks()).rstrip("\n")
+
     def blocks(self, width: int = 100, title: str | None = None) -> list[Block]:
         """The same, not wider than so many columns, under another title."""
         from viete.evaluate.answer_page import answer_blocks
