@@ -65,6 +65,8 @@ class Top(Answer):
         lines += [f"… ({count - ROWS} rows more)"] * (count > ROWS)
         return "\n".join(lines)
 
+    __str__ = __repr__
+
 
 def spelled(value: Any) -> str:
     """An entry as text: a float, or an exact number that is long, in six digits."""
