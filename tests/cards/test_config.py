@@ -190,7 +190,7 @@ def test_bad_files(tmp_path: Path, content: bytes, wanted: str) -> None:
 
 
 def test_a_key_that_no_json_has_is_one_that_the_card_does_not_know() -> None:
-    with pytest.raises(VieteError, match="of which the card"):
+    with pytest.raises(VieteError, match="and no equation of the card"):
         vt.read("gpt2", config={**GPT2, (1, 2): 3})  # type: ignore[dict-item]
 
 

@@ -199,7 +199,7 @@ def test_nothing_is_dropped_unsaid(tmp_path: Path) -> None:
     assert same(load_weights(model, tmp_path / "f"), weights)  # a mask, an equal copy
     copy["m.tied"][0, 0, 0] += 1
     save_safetensors(tmp_path / "f", tensors | copy)
-    with pytest.raises(VieteError, match=r"nobody's: m\.tied \(2 × 6 × 4\)"):
+    with pytest.raises(VieteError, match=r"unused: m\.tied \(2 × 6 × 4\)"):
         load_weights(model, tmp_path / "f")
 
 
@@ -214,7 +214,7 @@ def test_all_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
     text = str(error.value)
     assert "missing: m.norm.bias (6), which holds beta" in text
     assert "m.0.q is 2 × 2 × 4, and the card says 2 × 6 × 4" in text
-    assert "nobody's: other (2 × 2)" in text
+    assert "unused: other (2 × 2)" in text
 
 
 def test_weights_that_do_not_fit_are_not_saved(tmp_path: Path) -> None:
@@ -298,5 +298,5 @@ def test_buffers_of_older_files_are_ignored_as_the_cards_say(tmp_path: Path) -> 
     save_safetensors(tmp_path / "f", tensors)
     assert same(load_weights(model, tmp_path / "f"), weights)
     bare = replace(model, facts=())
-    with pytest.raises(VieteError, match=r"nobody's: h\.0\.attn\.bias"):
+    with pytest.raises(VieteError, match=r"unused: h\.0\.attn\.bias"):
         load_weights(bare, tmp_path / "f")

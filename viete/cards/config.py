@@ -245,8 +245,8 @@ class Config:
         if unknown:
             what = ", ".join(f"{key} is {word(value):.60}" for key, value in unknown.items())
             raise VieteError(
-                f"{self.name}: {what}, of which the card {card.title} says nothing, so its "
-                f"equations may not be this model's; if you know that they are, accept "
+                f"{self.name}: {what}, and no equation of the card {card.title} uses that, so "
+                f"the equations may not be this model's; if you know that they are, accept "
                 f"{', '.join(unknown)}"
             )
 

@@ -167,11 +167,11 @@ def problems(found: FileMatch) -> list[str]:
         have, want = show_shape(file.infos[name].shape), show_shape(e.shape)
         out.append(f"  misshaped: {name} is {have}, and the card says {want}")
     for name in found.extra:
-        out.append(f"  nobody's: {name} ({show_shape(file.infos[name].shape)})")
+        out.append(f"  unused: {name} ({show_shape(file.infos[name].shape)}), which belongs to no parameter")
     if len(out) > 24:
         out[20:] = [f"  and {len(out) - 20} more; `viete check CARD --weights FILE` lists them all"]
     elif found.extra:
-        out.append("  (a card names what is no parameter in a line - **ignore**: name, *.name)")
+        out.append("  (a tensor that should be left out is named in the card: - **ignore**: name, *.name)")
     return out
 
 
@@ -245,7 +245,7 @@ def load_weights(
     converts, otherwise they stay as stored. A NumPy array may be a read-only view of the file: copy
     what you mean to change.
 
-    Raises VieteError that lists every tensor that is missing, of another shape, or nobody's.
+    Raises VieteError that lists every tensor that is missing, of another shape, or unused.
     """
     file = source if isinstance(source, TensorFile) else open_tensors(source)
     if dtype is not None and not (dtype in SIZES and "float" in dtype):
