@@ -139,6 +139,7 @@ def test_a_page_shows_what_is_printed(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")  # as where there is no terminal
     Path("docs").symlink_to(DOCS)
     names: dict[str, object] = {}  # a page's Python goes on where the block before stopped
     for block, after in pairwise([*blocks(page), Block("", None, "")]):
