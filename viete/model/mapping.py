@@ -171,7 +171,7 @@ def problems(found: FileMatch) -> list[str]:
     if len(out) > 24:
         out[20:] = [f"  and {len(out) - 20} more; `viete check CARD --weights FILE` lists them all"]
     elif found.extra:
-        out.append("  (a tensor that should be left out is named in the card: - **ignore**: name, *.name)")
+        out.append("  (to leave tensors out, name them in the card: - **ignore**: name, *.name)")
     return out
 
 
