@@ -159,7 +159,7 @@ def test_conditions_are_short(kinds: str, condition: str) -> None:
         ({"model_type": None}, "model_type is missing"),
         ({"surprise": 3}, "surprise is 3, and no equation of the card Family uses that"),
         ({"deep": {"er": "x"}}, "deep.er is x"),
-        ({"odd": 1, "even": {"er": 2}}, "odd is 1, even.er is 2, and no equation of the card Family uses"),
+        ({"odd": 1, "even": {"er": 2}}, "odd is 1, even.er is 2, and no equation of the card"),
         ({"odd": 1, "even": 2}, "if you know that they are, accept odd, even"),
         ({"hidden_size": None}, "hidden_size is missing, which gives d"),
         ({"hidden_size": "4"}, "hidden_size gives d, so it must be a number"),

@@ -167,7 +167,8 @@ def problems(found: FileMatch) -> list[str]:
         have, want = show_shape(file.infos[name].shape), show_shape(e.shape)
         out.append(f"  misshaped: {name} is {have}, and the card says {want}")
     for name in found.extra:
-        out.append(f"  unused: {name} ({show_shape(file.infos[name].shape)}), which belongs to no parameter")
+        shape = show_shape(file.infos[name].shape)
+        out.append(f"  unused: {name} ({shape}), which belongs to no parameter")
     if len(out) > 24:
         out[20:] = [f"  and {len(out) - 20} more; `viete check CARD --weights FILE` lists them all"]
     elif found.extra:
