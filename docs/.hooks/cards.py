@@ -1,0 +1,150 @@
+"""The gallery: a page for each shipped card, made from the card, and a list of them all.
+
+A card's page has its prose, its picture, its equations and its sizes. Pages are made of Markdown,
+with blocks ``embed`` for what commands draw.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from html import escape
+from math import prod
+from typing import Any
+
+from mkdocs.structure.files import File
+from mkdocs.utils import get_relative_url
+
+import viete as vt
+from viete.cards.catalogue import coders, named
+
+MARK = "<!-- every shipped card -->"
+LIST = "reference/cards.md"
+TEACHING = ("simple-transformer", "symbolic-transformer")
+GROUPS = {
+    "A transformer by hand":
+        "Each card adds one idea to the one before. Learn builds them up.",
+    "Small models": "Small enough to read in one go, and to train on a laptop.",
+    "From papers and textbooks": "Published systems, with the names that their authors use.",
+    "Released models":
+        "Each card opens the released checkpoints of its family: see "
+        "[Released models](../guides/checkpoints.md).",
+    "Features": "Autoencoders and transcoders, which learn what a model's vectors are made of.",
+}  # fmt: skip
+SMALL = {  # sizes for a page to explore, of the dimensions that a card has
+    "V": 11, "N_V": 11, "d": 16, "d_e": 16, "d_h": 16, "H": 2, "G": 1, "N": 2, "L": 2, "d_f": 12,
+    "d_mlp": 12, "n_max": 8, "ell_max": 8, "T_max": 8, "w": 3, "E": 3, "N_P": 11, "n_b": 8, "D": 8,
+    "F": 6,
+}  # fmt: skip
+EXPLORED = ("exact-lesson", "gpt2")  # whose pages to explore are shown, and not only their command
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """A page for each card."""
+    for name in named():
+        text = page(name, vt.read(name))
+        files.append(File.generated(config, f"reference/cards/{name}.md", content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """The list of cards, in the place of the mark."""
+    return markdown.replace(MARK, listing(page.file.url)) if MARK in markdown else markdown
+
+
+def group(name: str, card: vt.Card) -> str:
+    """The group of the gallery to which a card belongs."""
+    hand, small, papers, released, features = GROUPS
+    if name in coders():
+        return features
+    if name.startswith("letters-") or name == "exact-lesson":
+        return hand
+    if "config model_type" in dict(card.facts):
+        return released
+    return small if name.startswith("dialog-") or name in TEACHING else papers
+
+
+def listing(url: str) -> str:
+    """Every card in its group: its picture, its name, its first sentence."""
+    found: dict[str, list[str]] = {title: [] for title in GROUPS}
+    cards = {name: vt.read(name) for name in named()}
+    for name, card in sorted(cards.items(), key=lambda x: x[1].title.lower()):
+        found[group(name, card)].append(tile(name, card, url))
+    return "\n\n".join(
+        f'## {title}\n\n{about}\n\n<div class="cards">\n{"".join(found[title])}</div>'
+        for title, about in GROUPS.items()
+    )
+
+
+def tile(name: str, card: vt.Card, url: str) -> str:
+    """A card of the list."""
+    picture = get_relative_url(f"embedded/show-{name}-f-svg.svg", url)
+    link = get_relative_url(f"reference/cards/{name}.html", url)
+    return (
+        f'<a class="card" href="{link}"><span class="thumbnail"><img src="{picture}" alt="" '
+        f'loading="lazy"></span><strong>{escape(card.title)}</strong> <code>{name}</code>'
+        f"<span>{escape(first_sentence(card))}</span></a>\n"
+    )
+
+
+def first_sentence(card: vt.Card) -> str:
+    """How the prose of a card begins."""
+    return re.sub("[*`]", "", re.split(r"[.;]\s", card.about[0], maxsplit=1)[0]).rstrip(".") + "."
+
+
+def page(name: str, card: vt.Card) -> str:
+    """The page of a card."""
+    text = re.sub(r"\n(?: +- Shape: |- \*\*).*", "", card.write("md"))  # nor facts of its files
+    cut = re.split(r"^## (.*)\n", text, flags=re.M)
+    parts = {"": cut[0], **dict(zip(cut[1::2], cut[2::2], strict=True))}
+    return "\n\n".join([
+        f"---\nsearch:\n  boost: 0.5\n---\n{parts[''].strip()}",
+        f"In Viète: `{name}`. With the sizes below it has {count(card)} parameters.",
+        f"## Picture\n\n```embed\nviete show {name} -f svg\ntitle: Data flow of {card.title}\n```",
+        f"## Equations\n\n{deeper(parts['Forward pass'])}",
+        f"## Sizes\n\n{parts['Dimensions'].strip()}",
+        f"## Use it\n\n```console\n$ viete show {name}\n$ viete show {name} --costs\n```",
+        *explored(name, card), "[All cards](../cards.md)",
+    ])  # fmt: skip
+
+
+def explored(name: str, card: vt.Card) -> Iterator[str]:
+    """The page to explore a run of a card that takes tokens, or the command that writes it."""
+    if any(x.low is None for x in card.inputs):
+        return
+    command = explore_command(name, card)
+    if name in EXPLORED:
+        yield "A run to explore, with every value and how it came about:"
+        yield f"```embed\n{command}\ntitle: A run of {card.title} to explore\n```"
+    else:
+        yield "To explore a run with small sizes, with every value and how it came about:"
+        yield f"```console\n$ {command} -o {name}.html\n```"
+
+
+def deeper(equations: str) -> str:
+    """Equations without headings, whose numbers would begin anew below each."""
+    return re.sub(r"^### (.*)$", r"**\1**", equations.strip(), flags=re.M)
+
+
+def count(card: vt.Card) -> str:
+    """The number of parameters, in short."""
+    number = sum(map(prod, card.parameter_shapes.values()))
+    for size, word in ((10**9, "billion"), (10**6, "million")):
+        if number >= size:
+            return f"{number / size:.3g} {word}"
+    return f"{number:,}"
+
+
+def explore_command(name: str, card: vt.Card) -> str:
+    """The command that writes a page to explore a run of a card with small sizes."""
+    words = card.vocabulary
+    sizes = {} if words else small_sizes(card)
+    sets = "".join(f" --set {k}={v}" for k, v in sizes.items())
+    values = all(p.value for p in card.parameters)
+    text = f'"{" ".join(words[:2])}"' if words else "3,1,4"
+    if {"s", "t"} <= {x.name for x in card.inputs if x.default is None}:
+        text += " --input t=0,3,1"  # what a decoder has written so far
+    return f"viete explore {name}{sets}{'' if values else ' --seed 0'} -t {text}"
+
+
+def small_sizes(card: vt.Card) -> Mapping[str, int]:
+    """The sizes that replace the card's own."""
+    return {d.name: SMALL[d.name] for d in card.dims if d.name in SMALL and d.value is not None}
