@@ -31,7 +31,6 @@ UNPLAYED = {
     "guides/dynamics.md": "trains for a minute",
     "guides/features.md": "trains for minutes",
     "guides/exploring.md": "serves a page",
-    "guides/sampling.md": "to come",
 }
 FENCE = re.compile(r"^```(\w*)([^\n`]*)\n(.*?)^```$", re.M | re.S)
 TITLE = re.compile(r'title="([^"]+)"')
