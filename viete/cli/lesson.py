@@ -16,11 +16,13 @@ from viete.cli.options import (
     SourceOptions,
     WeightOptions,
     emit,
+    finished,
     format_of,
     format_option,
+    source_form,
 )
 from viete.cli.running import estimate
-from viete.document.rendering import PAGES, STYLES
+from viete.document.rendering import PRINTED, STYLES
 from viete.errors import VieteError
 
 
@@ -32,7 +34,7 @@ def lesson(
         list[int] | None, typer.Option(help="Follow this position, counted from 0 (repeatable).")
     ] = None,
     digits: Annotated[int, typer.Option(help="Certified digits of what is no fraction.")] = 6,
-    form: Annotated[str | None, format_option(PAGES)] = None,
+    form: Annotated[str | None, format_option(PRINTED)] = None,
     output: Output = None,
 ) -> None:
     """Write a lesson: every equation of a run, with its numbers put in and nothing rounded.
@@ -46,7 +48,8 @@ def lesson(
 
     if form is None and output is not None and not output.suffix:
         raise VieteError(f"-o {output} has no suffix that says the format; or say --format")
-    form = format_of(form, output, PAGES)
+    form = format_of(form, output, PRINTED)
+    written_in = source_form(form, output)
     card, model = source.opened(weights)
     exact = NumberOptions(meaning="exact")
     given = given_values(source, weights, exact, card, model, inputs.others(card))
@@ -59,26 +62,31 @@ def lesson(
     estimate(card, ids)
     made = make(
         card, ids, weights.arrays(card, model, exact=True),
-        positions=position, digits=digits, style=STYLES[form], inputs=given(ids),
-        origin=origin(weights.weights if model is None else Path(source.name), weights.seed,
+        positions=position, digits=digits, style=STYLES[written_in], inputs=given(ids),
+        origin=origin(weights if model is None else WeightOptions(Path(source.name)),
                       all(p.value for p in card.parameters)),
     )  # fmt: skip
-    emit(write_lesson(made, form), output, source.name)
+    text = write_lesson(made, written_in)
+    emit(finished(text, form, written_in), output, source.name)
     if output is not None:
         print(f"written: {output}", file=sys.stderr)
 
 
-def origin(path: Path | None, seed: int | None, complete: bool) -> str:
+def origin(weights: WeightOptions, complete: bool) -> str:
     """Where the weights come from, for the reader of the lesson."""
-    if path is not None:
+    if weights.weights is not None:
         return (
-            f"The weights are those of `{path.name}`: each floating-point number is read as the "
-            "fraction that it is."
+            f"The weights are those of `{weights.weights.name}`. Each floating-point number is "
+            "read as the fraction that it is."
         )
-    if seed is not None and not complete:
+    if weights.seed is None or complete:
+        return ""
+    if weights.among is not None:
         return (
-            f"The weights are random, drawn with the seed {seed} as the card's init column says "
-            "where it gives no values; each floating-point number is read as the fraction that it "
-            "is."
+            f"The weights are random (seed {weights.seed}): each is one of the numbers "
+            f"{weights.among}."
         )
-    return ""
+    return (
+        f"The weights are random (seed {weights.seed}). Each floating-point number is read as the "
+        "fraction that it is."
+    )

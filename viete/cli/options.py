@@ -286,12 +286,19 @@ class WeightOptions:
     seed: Annotated[
         int | None, typer.Option(help="Random weights, as the card's init column says.")
     ] = None
+    among: Annotated[
+        str | None,
+        typer.Option(metavar="NUMBERS", help="With --seed: draw each random weight from these "
+                     "numbers, such as --among='-1, 0, 1/2'."),
+    ] = None  # fmt: skip
 
     @property
     def present(self) -> bool:
         """Whether there are any. Raises VieteError where both options are there."""
         if self.weights is not None and self.seed is not None:
             raise VieteError("give either --weights or --seed, not both")
+        if self.among is not None and self.seed is None:
+            raise VieteError("--among draws random weights: give --seed too, such as --seed 1")
         return self.weights is not None or self.seed is not None
 
     def complete(self, card: CardData) -> None:
@@ -328,7 +335,8 @@ class WeightOptions:
             arrays = load_weights(card, self.weights, dtype=None if only_torch else dtype)
         else:
             self.complete(card)
-            arrays = initial_weights(card, self.seed or 0, "float64" if device else dtype)
+            kind = "float64" if device else dtype
+            arrays = self.drawn(card, kind) or initial_weights(card, self.seed or 0, kind)
         return tensors_on(arrays, dtype, device) if device else arrays
 
     def exact(self, card: CardData) -> dict[str, Any]:
@@ -344,7 +352,20 @@ class WeightOptions:
             return load_weights(card, self.weights, dtype=None)
         self.complete(card)
         drawn = {} if self.seed is None else initial_weights(card, self.seed)
-        return drawn | literal_fractions(card)
+        return (self.drawn(card) or drawn) | literal_fractions(card)
+
+    def given(self, card: CardData) -> Path | dict[str, Any] | None:
+        """The file, or what ``--among`` draws; None where the seed says all."""
+        return self.weights or self.drawn(card, "float64") or None
+
+    def drawn(self, card: CardData, dtype: str | None = None) -> dict[str, Any]:
+        """The weights that ``--among`` draws, exactly or as floats; none without that option."""
+        from viete.evaluate.initial_weights import weights_among
+
+        if self.among is None or not self.present:
+            return {}
+        found = weights_among(card, self.seed or 0, self.among)
+        return found if dtype is None else {k: v.astype(dtype) for k, v in found.items()}
 
 
 def tensors_on(arrays: Mapping[str, Any], dtype: str, device: str) -> dict[str, Any]:
@@ -513,7 +534,27 @@ def format_of(form: str | None, output: Path | None, forms: Sequence[str]) -> st
     return known[suffix]
 
 
-def emit(text: str, output: Path | None, source: str = "") -> None:
+def source_form(form: str, output: Path | None) -> str:
+    """The format that a document is written in: of a PDF the one that it is compiled from."""
+    if form != "pdf":
+        return form
+    if output is None:
+        raise VieteError("a PDF is a file, and nothing for the screen: give -o NAME.pdf")
+    from viete.document.pdf import compiled_from
+
+    return compiled_from()
+
+
+def finished(text: str, form: str, source: str) -> str | bytes:
+    """A document in its format, where it was written in the format ``source``."""
+    if form != "pdf":
+        return text
+    from viete.document.pdf import compiled
+
+    return compiled(text, source)
+
+
+def emit(text: str | bytes, output: Path | None, source: str = "") -> None:
     """Print, or write the file whole or not at all; never over the card it is ``source`` of.
 
     A link stays, and what it leads to is written.
@@ -521,7 +562,8 @@ def emit(text: str, output: Path | None, source: str = "") -> None:
     if output is not None and source and realpath(output) == realpath(source):
         raise VieteError(f"-o {output} would overwrite the card itself; give another name")
     if output is None:
+        assert isinstance(text, str)
         print(text, end="" if text.endswith("\n") else "\n")
         return
     with replacing(behind(output)) as file:
-        file.write(text.encode())
+        file.write(text.encode() if isinstance(text, str) else text)

@@ -27,7 +27,7 @@ from viete.notation.lexer import (
 
 ESCAPES = {
     "\\": r"\textbackslash{}", "_": r"\_", "&": r"\&", "%": r"\%", "#": r"\#", "{": r"\{",
-    "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "$": r"\$", "…": r"\dots{}",
+    "}": r"\}", "\u00a0": "~", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "$": r"\$", "…": r"\dots{}",
 }  # fmt: skip
 SIGNS = {
     "≤": r"\le", "≥": r"\ge", "≠": r"\ne", "×": r"\times", "→": r"\to", "−": "-", "∂": r"\partial",
@@ -72,7 +72,7 @@ _ONE = frozenset(
 ) | frozenset(_MARKS)  # fmt: skip
 _TWO = frozenset("frac tfrac dfrac binom".split())
 _FENCES = frozenset(r"( ) [ ] | . / \{ \} \| \langle \rangle \lceil \rceil \lfloor \rfloor".split())
-_CASES = ["{", "cases", "}"]
+_BRACES = {"cases": "{}", "pmatrix": "()", "bmatrix": "[]", "matrix": ("", "")}
 _SMALL = {
     "_": {plain: c for c, plain in SUBSCRIPTS.items()},
     "^": {plain: c for c, plain in SUPERSCRIPTS.items()} | {"⊤": "ᵀ"},
@@ -237,10 +237,13 @@ class Formula:
             self.expect(r"\right")
             return "".join([*inner, self.fence()])
         if name == "begin":
-            self.expect(*_CASES)
+            self.expect("{")
+            kind = self.next() if self.peek() in _BRACES else self.wrong("matrix")
+            self.expect("}")
             cells = "".join(self.row(depth + 1, r"\end", cells=True)).strip()
-            self.expect(r"\end", *_CASES)
-            return "{" + re.sub(r"\s*([,;])\s*", r"\1 ", cells) + "}"
+            self.expect(r"\end", "{", kind, "}")
+            opened, closed = _BRACES[kind]
+            return opened + re.sub(r"\s*([,;])\s*", r"\1 ", cells) + closed
         text = character(name)
         return text if name in _NAMED or name in _ESCAPED else self.wrong(text)
 

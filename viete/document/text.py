@@ -25,6 +25,7 @@ from viete.document.tree import (
     TextTable,
     set_in,
     with_lists,
+    with_one_pipeline,
 )
 from viete.printable import display_width
 
@@ -68,7 +69,7 @@ def lines(blocks: Iterable[Block], width: int) -> list[str]:
             case Matrix():
                 out += ["", *bracketed(block)]
             case StepsBeside():
-                out += ["", *lines(block.panels, width)]
+                out += ["", *lines(with_one_pipeline(block.panels), width)]
                 out += ["", *register(block.whole, width)]
             case Panel():
                 inner = lines(block.blocks, width - 3)
@@ -109,7 +110,7 @@ def chained(chain: Chain) -> str:
 def bracketed(matrix: Matrix) -> list[str]:
     """A matrix in brackets, its name before them and the labels of its rows behind."""
     count = len(matrix.rows)
-    left, right = ("[", "]") if count == 1 else ("⎡⎢⎣", "⎤⎥⎦")
+    left, right = ("(", ")") if count == 1 else ("⎛⎜⎝", "⎞⎟⎠")
     body = aligned(matrix.rows, numbers=True)
     width = max(map(display_width, body), default=0)
     name, out = f"{matrix.name} = ", []

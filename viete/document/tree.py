@@ -276,40 +276,58 @@ def with_lists(blocks: Iterable[Block]) -> Iterator[WriterBlock]:
                 yield block
 
 
-def simple(blocks: Iterable[Block]) -> Iterator[Block]:
-    """Steps, pipelines and chains as headings, paragraphs and items, for formats without them."""
+def simple(blocks: Iterable[Block], typst: bool = False) -> Iterator[Block]:
+    """Steps, pipelines and chains as headings, paragraphs and items, for formats without them.
+
+    Formulas are in LaTeX's style, or in that of ``typst``.
+    """
     for block in blocks:
         match block:
             case Panel():
                 yield heading(3, f"{block.number}. {block.title}")
-                yield from simple(block.blocks)
+                yield from simple(block.blocks, typst)
             case Pipeline():
-                yield paragraph(" → ".join(map(marked, block.chips)))
+                yield paragraph(" → ".join(marked(c, typst) for c in block.chips))
             case Chain():
-                text = f"${block.formula(chr(92) + 'approx')}$" if block.name else ""
+                about = "≈" if typst else r"\approx"
+                text = f"${block.formula(about)}$" if block.name else ""
                 yield item(f"{text} ({block.note})" if text and block.note else text or block.note)
             case SideBySide():
                 for side in block.sides:
                     yield from [paragraph(f"*{side.title}*")] * bool(side.title)
-                    yield from simple(side.lines)
+                    yield from simple(side.lines, typst)
             case Matrix():
-                said = f": {block.caption}" if block.caption else ""
-                yield paragraph(f"${matrix(block)}${said}")
+                words = [x.strip("`") for x in block.labels]
+                rows = f"rows {', '.join(block.labels)}" if not is_plain(words) else ""
+                said = "; ".join(filter(None, (block.caption, rows)))
+                said = f": {said}" if said else ""
+                yield paragraph(f"${matrix(block, typst)}${said}")
             case StepsBeside():
-                yield from simple(block.panels)
+                yield from simple(with_one_pipeline(block.panels), typst)
                 yield registered(block.whole)
             case _:
                 yield block
 
 
-def matrix(block: Matrix) -> str:
-    """A matrix in brackets as LaTeX, its labels behind it."""
-    rows = r" \\ ".join(" & ".join(row) for row in block.rows)
-    out = rf"{block.name} = \begin{{bmatrix}} {rows} \end{{bmatrix}}"
-    if not block.labels:
-        return out
-    labels = r" \\ ".join(rf"\text{{{x}}}" for x in block.labels)
-    return rf"{out} \begin{{matrix}} {labels} \end{{matrix}}"
+def with_one_pipeline(panels: Iterable[Panel]) -> Iterator[Panel]:
+    """Steps of one stage: on paper it is enough that the first of them shows the pipeline."""
+    for k, p in enumerate(panels):
+        blocks = p.blocks if k == 0 else [b for b in p.blocks if not isinstance(b, Pipeline)]
+        yield Panel(p.number, p.title, blocks)
+
+
+def matrix(block: Matrix, typst: bool = False) -> str:
+    """A matrix in brackets as LaTeX or Typst, its labels behind it."""
+    labels = [x.strip("`") for x in block.labels]
+    plain = is_plain(labels)  # else a word might be read as a command
+    if typst:
+        out = f"{block.name} = display(mat({'; '.join(map(', '.join, block.rows))}))"
+        words = "; ".join(f'"{x}"' for x in labels)
+        return f"{out} display(mat(delim: #none, {words}))" if labels and plain else out
+    rows = r" \\ ".join(map(" & ".join, block.rows))
+    out = rf"{block.name} = \begin{{pmatrix}} {rows} \end{{pmatrix}}"
+    words = r" \\ ".join(rf"\text{{{x}}}" for x in labels)
+    return rf"{out} \begin{{matrix}} {words} \end{{matrix}}" if labels and plain else out
 
 
 def registered(register: Register) -> TextTable:
@@ -322,12 +340,19 @@ def registered(register: Register) -> TextTable:
                      [[Text(c) for c in row] for row in rows])  # fmt: skip
 
 
-def marked(chip: Chip) -> str:
+def is_plain(labels: list[str]) -> bool:
+    """Whether labels may stand in a formula as they are."""
+    return all(x.isascii() and x.isalnum() for x in labels)
+
+
+def marked(chip: Chip, typst: bool = False) -> str:
     """A stage of the pipeline, in a box or in bold where it is this step's."""
     if not chip.now:
         return chip.text
-    is_formula = chip.text.startswith("$")
-    return rf"$\boxed{{{chip.text[1:-1]}}}$" if is_formula else f"**{chip.text}**"
+    if not chip.text.startswith("$"):
+        return f"**{chip.text}**"
+    inner = chip.text[1:-1]
+    return f"$bold({inner})$" if typst else rf"$\boxed{{{inner}}}$"
 
 
 _INLINE = re.compile(r"(\$[^$]+\$|`[^`]+`|\*\*(?=\S).+?\*\*|\*(?=[^\s*])[^*]*(?<=\S)\*)")

@@ -50,7 +50,7 @@ KINDS: Kinds = {
 
 def write_typst(blocks: Iterable[Block]) -> str:
     """A complete document, made in Typst style."""
-    return HEAD + "\n\n".join(map(write_block, with_lists(simple(blocks)))) + "\n"
+    return HEAD + "\n\n".join(map(write_block, with_lists(simple(blocks, typst=True)))) + "\n"
 
 
 def write_block(block: WriterBlock) -> str:

@@ -84,12 +84,48 @@ def initial_weights(
     return {name: make(name) for name in program(card).parameters}
 
 
+def weights_among(card: CardData, seed: int, among: str) -> dict[str, np.ndarray]:
+    """As `initial_weights`, exactly, each random entry one of some numbers: ``-1, 0, 1/2``.
+
+    All of the numbers are equally likely; one that stands twice is twice as likely. The `value`
+    column and an init that is a number stay. The arrays hold Fractions.
+    """
+    numbers = [number(part) for part in parts_of(Text(among), r"[^\s,;]+")]
+    if not numbers:
+        raise VieteError("--among takes the numbers to draw from, such as --among='-1, 0, 1/2'")
+    check_seed(seed)
+    check_memory(card, np.dtype("float64"), 1)
+    given, out = literal_fractions(card), {}
+    for name, (p, _, shape) in program(card).parameters.items():
+        if p.value:
+            out[name] = np.broadcast_to(np.array(given[name], dtype=object), shape)
+        elif (fill := filling(card, p, len(p.shape))) is not None:
+            out[name] = np.full(shape, Fraction(fill), dtype=object)
+        else:
+            rng = np.random.default_rng([int(seed), *name.encode()])
+            out[name] = np.array(numbers, dtype=object)[rng.integers(len(numbers), size=shape)]
+    return out
+
+
+def filling(card: CardData, p: Parameter, axes: int) -> float | None:
+    """The number that a parameter's init column fills it with; None where it is drawn."""
+    if not p.init:
+        return None
+    kind, text = read_init(cell(p, p.init), p.name, axes)
+    return amount(card, text) if kind == "fill" else None
+
+
+def check_seed(seed: Any) -> None:
+    """Raises VieteError for what is no seed."""
+    if not isinstance(seed, int | np.integer) or seed < 0:
+        raise VieteError(f"the seed must be a whole number from 0, not {seed!r}")
+
+
 def initial_weight(
     card: CardData, seed: int, dtype: str | type = "float64", parts: int = 1
 ) -> Callable[[str], np.ndarray]:
     """What makes one of `initial_weights` at a time, for whoever keeps one of so many ``parts``."""
-    if not isinstance(seed, int | np.integer) or seed < 0:
-        raise VieteError(f"the seed must be a whole number from 0, not {seed!r}")
+    check_seed(seed)
     kind = float_type(dtype)
     check_memory(card, kind, parts)
 
@@ -125,10 +161,7 @@ def literal(p: Parameter, core: tuple[int, ...]) -> Nested:
         return number(text)
     if not text.text.endswith("]"):
         raise text.error("this [ is never closed; a matrix is written [1 0; 0 1]", 0, 1)
-    rows = [
-        [number(part.cut(*m.span())) for m in re.finditer(r"[^\s,]+", part.text)]
-        for part in rows_of(text)
-    ]
+    rows = [list(map(number, parts_of(part, r"[^\s,]+"))) for part in rows_of(text)]
     found = (len(rows), len(rows[0]))
     if odd := next((k for k, row in enumerate(rows) if len(row) != found[1]), None):
         raise text.error(f"row {odd + 1} has {len(rows[odd])} entries and the first has {found[1]}")
@@ -143,6 +176,11 @@ def rows_of(text: Text) -> list[Text]:
     """The parts between the brackets and semicolons of ``[…; …]``."""
     cuts = [0, *(k for k, c in enumerate(text.text) if c == ";"), len(text.text) - 1]
     return [text.cut(a + 1, b) for a, b in pairwise(cuts)]
+
+
+def parts_of(text: Text, pattern: str) -> list[Text]:
+    """The pieces of a text that match."""
+    return [text.cut(*m.span()) for m in re.finditer(pattern, text.text)]
 
 
 def number(text: Text) -> Fraction:
@@ -242,4 +280,4 @@ def float_type(dtype: str | type) -> np.dtype:
     return kind
 
 
-__all__ = ["initial_weights", "literal_fractions", "literal_weights"]
+__all__ = ["initial_weights", "literal_fractions", "literal_weights", "weights_among"]

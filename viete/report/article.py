@@ -59,13 +59,7 @@ def article(card: CardData, forward: int, style: str, left_out: str = "") -> lis
     ``left_out`` is a sentence in place of the others.
     """
     said = partial(respell, card=card, style=style)
-    card = replace(
-        card, title=said(card.title), about=tuple(map(said, card.about)),
-        **{name: tuple(replace(x, meaning=said(x.meaning)) for x in getattr(card, name))
-           for name in ("dims", "indices", "inputs", "parameters")},
-        equations=tuple(replace(e, part=said(e.part), meaning=said(e.meaning))
-                        for e in card.equations),
-    )  # fmt: skip
+    card = respelled(card, style)
     w = CardWriter(card, style)
     sections: dict[str, Sequence[Block]] = {
         "Notation": [w.glossary((names, said(meaning))) for names, meaning in card.notation],
@@ -82,6 +76,18 @@ def article(card: CardData, forward: int, style: str, left_out: str = "") -> lis
     for title, blocks in sections.items():
         out += [heading(2, title), *blocks] if blocks else []
     return out
+
+
+def respelled(card: CardData, style: str) -> CardData:
+    """The card with the formulas of its words in ``style``."""
+    said = partial(respell, card=card, style=style)
+    return replace(
+        card, title=said(card.title), about=tuple(map(said, card.about)),
+        **{name: tuple(replace(x, meaning=said(x.meaning)) for x in getattr(card, name))
+           for name in ("dims", "indices", "inputs", "parameters")},
+        equations=tuple(replace(e, part=said(e.part), meaning=said(e.meaning))
+                        for e in card.equations),
+    )  # fmt: skip
 
 
 def respell(text: str, card: CardData, style: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from viete.document.rendering import check_format, render
+from viete.document.rendering import STYLES, check_format, render
 from viete.document.tree import (
     Block,
     Chip,
@@ -82,8 +82,8 @@ class Lesson:
 
 
 def write_lesson(lesson: Lesson, form: str) -> str:
-    """A lesson in one of `PAGES`, made in that format's style."""
-    check_format("a lesson", form)
+    """A lesson in a format of `STYLES`, made in that format's style."""
+    check_format("a lesson", form, tuple(STYLES))
     return render(document(lesson), form)
 
 

@@ -20,6 +20,7 @@ from viete.meanings.exact.spelling import E, first_power, short
 from viete.notation.mathml import MathML, attribute, enclosed, with_signs
 from viete.notation.printer import Printer, show
 from viete.notation.tree import Apply, Expr, Idx, Num, Pick, Ref, Symbol, num, transform
+from viete.notation.typst import Typst
 
 MOST = 8  # entries of a row that are written
 BRIEF, FEW = 28, 4  # letters of a row in little room, and numbers of it
@@ -42,6 +43,10 @@ class RowNames(Printer):
         ):
             return self.ref(value, items)
         return super().picked(e)
+
+
+class RowTypst(RowNames, Typst):
+    """Row names in Typst."""
 
 
 class RowMathML(RowNames, MathML):
@@ -69,7 +74,9 @@ def word(text: str) -> Expr:
 
 def visible(text: str) -> str:
     """What is seen of a formula, however it is written."""
-    return re.sub("<[^>]*>", "", text) if "<m" in text else to_unicode(text)
+    if "<m" in text:
+        return re.sub("<[^>]*>", "", text)
+    return re.sub(r'\b(frac|sqrt|display)\b|"', "", text) if "\\" not in text else to_unicode(text)
 
 
 class NumberFormulas:
@@ -93,14 +100,18 @@ class NumberFormulas:
 
     def e(self, e: Expr) -> str:
         """An expression; a dot for the product of numbers."""
-        mathml = self.style == "mathml"
-        write = RowMathML(self.heads) if mathml else RowNames(self.style)
-        text = write.show(transform(e, self.power))
+        text = self.printer().show(transform(e, self.power))
         if self.style == "latex":
             return text.replace(r"\times", r"\cdot").replace(r"\mathrm{…}", r"\cdots").replace(
                 "…", r"\ldots"
             ).replace("±", r"\pm{}")  # fmt: skip
         return text.replace("<mo>×</mo>", "<mo>⋅</mo>").replace(" × ", "·")
+
+    def printer(self) -> Printer:
+        """What writes formulas in the style."""
+        if self.style == "mathml":
+            return RowMathML(self.heads)
+        return RowTypst() if self.style == "typst" else RowNames(self.style)
 
     def standing_for(self, e: Expr, text: str) -> str:
         """Numbers that are a row: in a page they point at it, as its name does."""
@@ -118,8 +129,8 @@ class NumberFormulas:
             shown = [*shown[: MOST - 2], self.e(DOTS), shown[-1]]
         if self.style == "mathml":
             return enclosed(", ".join(shown))
-        left, right = (r"\left(", r"\right)") if self.style == "latex" else ("(", ")")
-        return left + ", ".join(shown) + right
+        inner = ", ".join(shown)
+        return rf"\left({inner}\right)" if r"\frac" in inner else f"({inner})"
 
     def put_in(self, entries: Any, scalar: bool, known: Collection[int] = ()) -> tuple[str, str]:
         """A row as it came about, and a note where only its first entry is shown.
@@ -181,6 +192,8 @@ class NumberFormulas:
         if self.style == "latex":
             return rf"{number} \cdot 10^{{{exponent}}}" if power else text
         number, exponent = number.replace("-", "−"), exponent.replace("-", "−")
+        if self.style == "typst":
+            return f"{number}·10^({exponent})" if power else number
         if self.style == "mathml":
             more = f"<mo>⋅</mo><msup><mn>10</mn><mrow>{exponent}</mrow></msup>" if power else ""
             return f"<mrow>{with_signs(number + more)}</mrow>"

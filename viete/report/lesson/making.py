@@ -22,6 +22,7 @@ from viete.meanings.exact.numbers import Number, total
 from viete.meanings.exact.run import ExactRun
 from viete.notation.printer import show
 from viete.notation.tree import Expr, Pick, num
+from viete.report.article import respelled
 from viete.report.lesson.beginning import Beginning
 from viete.report.lesson.document import Lesson, LessonStep
 from viete.report.lesson.exact_summaries import ExactSummaries
@@ -54,6 +55,7 @@ def lesson(
         raise VieteError("a lesson needs at least one token")
     if digits < 1:
         raise VieteError(f"the number of digits must be at least 1, not {digits}")
+    card = respelled(card, style) if style == "typst" else card
     given = {card.inputs[0].name: np.asarray(tokens), **(inputs or {})}
     run, stopped = run_to_the_end(card, given, weights)
     return Maker(run, digits, style, stopped, positions).lesson(origin)
