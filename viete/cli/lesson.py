@@ -20,6 +20,7 @@ from viete.cli.options import (
     format_of,
     format_option,
     source_form,
+    split_names,
 )
 from viete.cli.running import estimate
 from viete.document.rendering import PRINTED, STYLES
@@ -34,6 +35,17 @@ def lesson(
         list[int] | None, typer.Option(help="Follow this position, counted from 0 (repeatable).")
     ] = None,
     digits: Annotated[int, typer.Option(help="Certified digits of what is no fraction.")] = 6,
+    exercise: Annotated[
+        bool,
+        typer.Option("--exercise", help="Write a worksheet and its key: the numbers of the last "
+                     "followed position are fields to fill in. With -o sheet.html the key is "
+                     "sheet-key.html."),
+    ] = False,
+    blank: Annotated[
+        str | None,
+        typer.Option(metavar="NAMES", help="Of a worksheet: ask for these values only, such as "
+                     "--blank Q,S,A."),
+    ] = None,
     form: Annotated[str | None, format_option(PRINTED)] = None,
     output: Output = None,
 ) -> None:
@@ -45,6 +57,7 @@ def lesson(
     """
     from viete.report.lesson.document import write_lesson
     from viete.report.lesson.making import lesson as make
+    from viete.report.lesson.worksheet import worksheet
 
     if form is None and output is not None and not output.suffix:
         raise VieteError(f"-o {output} has no suffix that says the format; or say --format")
@@ -66,10 +79,20 @@ def lesson(
         origin=origin(weights if model is None else WeightOptions(Path(source.name)),
                       all(p.value for p in card.parameters)),
     )  # fmt: skip
-    text = write_lesson(made, written_in)
-    emit(finished(text, form, written_in), output, source.name)
-    if output is not None:
-        print(f"written: {output}", file=sys.stderr)
+    if not exercise and blank is None:
+        text = write_lesson(made, written_in)
+        emit(finished(text, form, written_in), output, source.name)
+        if output is not None:
+            print(f"written: {output}", file=sys.stderr)
+        return
+    sheet = worksheet(made, split_names(blank, "--blank") if blank is not None else ())
+    if output is None:
+        return emit(sheet.write_both(written_in), None)
+    texts = [finished(text, form, written_in) for text in sheet.write(written_in)]
+    files = [output, output.with_stem(f"{output.stem}-key")]
+    for text, file in zip(texts, files, strict=True):
+        emit(text, file, source.name)
+    print(f"written: {files[0]} (the worksheet), {files[1]} (its key)", file=sys.stderr)
 
 
 def origin(weights: WeightOptions, complete: bool) -> str:

@@ -181,13 +181,27 @@ def chains(lines: list[Chain]) -> str:
         kinds = ["came"] * (len(line.sides) - 1) + ["result"]
         rows = [f'<div class="{kind}">{math("= " + text)}</div>'
                 for kind, text in zip(kinds, line.sides, strict=False)]  # fmt: skip
+        if line.blanks:
+            rows.append(f'<div class="result">{fields(line)}</div>')
         if line.digits:
             rows.append(f'<div class="digits">{math("≈ " + line.digits)}</div>')
-        name = f"<div>{math(line.name)}</div>" if line.name else ""
+        mark = f'<span class="ask">{line.number}</span>' * bool(line.number)
+        name = f"<div>{mark}{math(line.name)}</div>" if line.name else ""
         note = f'<div class="note">{prose(line.note)}</div>' if line.note else ""
         chain = f'<div class="chain">{"".join(rows)}</div>' if rows else ""
         out.append(f"<li>{name}{chain}{note}</li>")
     return f'<ul class="lines{" parts" if lines[0].part else ""}">{"".join(out)}</ul>'
+
+
+def fields(line: Chain) -> str:
+    """Fields to write in, on paper or in the browser."""
+    out = []
+    for k, letters in enumerate(line.blanks, 1):
+        which = f", entry {k}" * (len(line.blanks) > 1)
+        out.append(f'<input size="{letters}" aria-label="answer {line.number}{which}" '
+                   'autocomplete="off" spellcheck="false">')  # fmt: skip
+    inner = ", ".join(out)
+    return f"= ({inner})" if line.row else f"= {inner}"
 
 
 def sides(block: SideBySide) -> str:

@@ -104,7 +104,9 @@ def columns(item: ListItem) -> list[str]:
 def chained(chain: Chain) -> str:
     """One line of numbers, with what it is of before it and what is left out after it."""
     text = chain.formula("≈")
-    return f"{text}   ({plain(chain.note)})" if text and chain.note else text or plain(chain.note)
+    mark = f"({chain.number}) " * bool(chain.number)
+    text = f"{text}   ({plain(chain.note)})" if text and chain.note else text or plain(chain.note)
+    return mark + text
 
 
 def bracketed(matrix: Matrix) -> list[str]:

@@ -93,7 +93,11 @@ class Chain:
 
     ``rows`` are formulas of rows, ``note`` says what is left out; a ``part`` is on the way to a
     step's value. ``decimals`` are what is put in and the value once more, each with its sign, and
-    ``decimal_note`` is the note beside them.
+    ``decimal_note`` is the note beside them. ``entries`` are the numbers of the value one by one,
+    "" for one that has only digits.
+
+    A question of a worksheet has a number, and ``blanks`` in place of its value: fields to write
+    in, each for so many letters. Its answer in the key has the number too.
     """
 
     name: str
@@ -105,6 +109,10 @@ class Chain:
     part: bool = False
     decimals: tuple[tuple[str, str], ...] = ()
     decimal_note: str = ""
+    entries: tuple[str, ...] = ()
+    number: int = 0
+    blanks: tuple[int, ...] = ()
+    row: bool = True  # whether the value stands in brackets
 
     @property
     def sides(self) -> list[str]:
@@ -112,18 +120,25 @@ class Chain:
         found = dict.fromkeys(t for t in (*self.rows, self.put_in, self.value) if t)
         return [t for t in found if t != self.name]
 
-    def formula(self, about: str) -> str:
-        """All of it as one formula; ``about`` is the sign before the digits."""
+    def formula(self, about: str, field: Callable[[int], str] = "_".__mul__) -> str:
+        """All of it as one formula; ``about`` is the sign before the digits.
+
+        ``field`` makes a place to write in, for so many letters.
+        """
         out = " = ".join([self.name, *self.sides])
+        if self.blanks:
+            fields = ", ".join(map(field, self.blanks))
+            out += f" = ({fields})" if self.row else f" = {fields}"
         return out + (f" {about} {self.digits}" if self.digits else "")
 
 
 @dataclass
 class Column:
-    """What a step does at one place, such as a position of the text."""
+    """What a step does at one place, such as a position of the text; ``place`` is its number."""
 
     title: str
     lines: list[Chain]
+    place: int | None = None
 
 
 @dataclass
@@ -290,8 +305,10 @@ def simple(blocks: Iterable[Block], typst: bool = False) -> Iterator[Block]:
                 yield paragraph(" → ".join(marked(c, typst) for c in block.chips))
             case Chain():
                 about = "≈" if typst else r"\approx"
-                text = f"${block.formula(about)}$" if block.name else ""
-                yield item(f"{text} ({block.note})" if text and block.note else text or block.note)
+                text = f"${block.formula(about, typst_field if typst else field)}$"
+                text = text if block.name else ""
+                mark = f"**({block.number})** " * bool(block.number)
+                yield item(mark + (f"{text} ({block.note})" if text and block.note else text or block.note))
             case SideBySide():
                 for side in block.sides:
                     yield from [paragraph(f"*{side.title}*")] * bool(side.title)
@@ -314,6 +331,16 @@ def with_one_pipeline(panels: Iterable[Panel]) -> Iterator[Panel]:
     for k, p in enumerate(panels):
         blocks = p.blocks if k == 0 else [b for b in p.blocks if not isinstance(b, Pipeline)]
         yield Panel(p.number, p.title, blocks)
+
+
+def field(letters: int) -> str:
+    """A place to write in, as LaTeX."""
+    return r"\underline{" + r"\qquad" * (1 + letters // 4) + "}"
+
+
+def typst_field(letters: int) -> str:
+    """A place to write in, as Typst."""
+    return f"#box(width: {letters / 2}em, height: 1.1em, stroke: (bottom: 0.5pt))"
 
 
 def matrix(block: Matrix, typst: bool = False) -> str:

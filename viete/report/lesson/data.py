@@ -27,9 +27,9 @@ def lesson_data(lesson: Lesson, meaning: str = "exact") -> dict[str, Any]:
     return {
         "title": prose(lesson.title),
         "meaning": meaning,
-        "intro": list(map(prose, lesson.intro)),
+        "intro": list(map(prose, [*lesson.predicted, *lesson.intro])),
         "numbers": list(map(prose, lesson.numbers)),
-        "about": list(map(prose, lesson.about)),
+        "about": list(map(prose, [*lesson.letters, *lesson.about])),
         "matrices": list(map(bracketed, lesson.tables)),
         "columns": list(map(prose, lesson.columns)),
         "parts": [
@@ -64,7 +64,7 @@ def step_data(step: LessonStep) -> dict[str, Any]:
         "sides": [
             {"title": prose(s.title), "lines": list(map(line_data, s.lines))} for s in step.sides
         ],
-        "status": prose(" ".join(step.status)),
+        "status": prose(" ".join([*step.hints, *step.status])),
         "register": [
             {"name": math(e.name), "cells": [math(c) if c else "" for c in e.cells]}
             for e in step.register

@@ -29,8 +29,9 @@ class LessonStep:
     """One equation of one turn: ``equation`` counts those of the card from 0, -1 for the tokens.
 
     ``sides`` are the followed positions with their lines, or one side for what has no positions;
-    ``letters`` says what letters in them stand for, and ``status`` of the step as a whole what its
-    numbers are.
+    ``letters`` says what letters in them stand for, ``hints`` which parameters change nothing, and
+    ``status`` what is true of the numbers. ``reads`` are the equations whose values the step reads,
+    and a step ``mixes`` if it reads other positions, too.
     """
 
     number: int
@@ -44,6 +45,9 @@ class LessonStep:
     pipeline: list[Chip] = field(default_factory=list)
     register: list[RegisterRow] = field(default_factory=list)  # what the step adds to it
     letters: list[str] = field(default_factory=list)
+    hints: list[str] = field(default_factory=list)
+    reads: frozenset[int] = frozenset()
+    mixes: bool = False
 
 
 @dataclass
@@ -60,9 +64,10 @@ class LessonPart:
 class Lesson:
     """What goes in and what is predicted, the parts, and what may be concluded.
 
-    ``about`` is said of the model. ``columns`` are the followed positions, those of the register.
-    Where its numbers are exact, ``numbers`` says how they are written, and ``proven`` what is
-    certain of them at the end.
+    ``intro`` says what goes in and what the model does, ``predicted`` what comes out. ``letters``
+    are those of the shapes, ``about`` is the card's own words. ``columns`` are the followed
+    positions, those of the register. Where its numbers are exact, ``numbers`` says how they are
+    written, and ``proven`` what is certain of them at the end. ``model`` is the card's title.
     """
 
     title: str
@@ -74,6 +79,9 @@ class Lesson:
     numbers: list[str] = field(default_factory=list)
     proven: list[str] = field(default_factory=list)
     about: list[str] = field(default_factory=list)
+    letters: list[str] = field(default_factory=list)
+    predicted: list[str] = field(default_factory=list)
+    model: str = ""
 
     @property
     def steps(self) -> list[LessonStep]:
@@ -89,9 +97,11 @@ def write_lesson(lesson: Lesson, form: str) -> str:
 
 def document(lesson: Lesson) -> list[Block]:
     """The tree of a lesson."""
-    out: list[Block] = [heading(1, lesson.title), *map(paragraph, [*lesson.intro, *lesson.numbers])]
+    said = [*lesson.predicted, *lesson.intro, *lesson.numbers]
+    out: list[Block] = [heading(1, lesson.title), *map(paragraph, said)]
     out += [heading(2, "The numbers of the model"), *lesson.tables] * bool(lesson.tables)
-    out += [heading(2, "About this model"), *map(paragraph, lesson.about)] * bool(lesson.about)
+    about = [*lesson.letters, *lesson.about]
+    out += [heading(2, "About this model"), *map(paragraph, about)] * bool(about)
     entries: list[RegisterRow] = []
     for part in lesson.parts:
         out.append(heading(2, part.title))
@@ -103,7 +113,8 @@ def document(lesson: Lesson) -> list[Block]:
         out.append(StepsBeside(panels, registers, register(lesson, entries, before)))
         told = [*part.summary, *part.numbers]
         out += [paragraph(" ".join(told))] * bool(told)
-    return [*out, heading(2, "What was shown"), *map(item, [*lesson.closing, *lesson.proven])]
+    closing = [*lesson.closing, *lesson.proven]
+    return [*out, *[heading(2, "What was shown")] * bool(closing), *map(item, closing)]
 
 
 def register(lesson: Lesson, entries: list[RegisterRow], new: int) -> Register:
@@ -120,4 +131,5 @@ def step_blocks(step: LessonStep) -> list[Block]:
     out += [paragraph(f"${step.formula}$")] * bool(step.formula)
     out += [paragraph(" ".join(step.letters))] * bool(step.letters)
     out += [SideBySide(step.sides)] * bool(step.sides)
-    return [*out, *[paragraph(" ".join(step.status))] * bool(step.status)]
+    told = [*step.hints, *step.status]
+    return [*out, *[paragraph(" ".join(told))] * bool(told)]

@@ -149,9 +149,15 @@ class NumberFormulas:
         """What writes entries as they came about."""
         return EntryWriter(True, True, known)
 
-    def value(self, entries: Any, scalar: bool) -> tuple[str, str]:
+    def spelled(self, entries: Any) -> list[str | None]:
+        """Each number written out; see `exact`."""
+        return [self.exact(x) for x in entries]
+
+    def value(
+        self, entries: Any, scalar: bool, spelled: list[str | None] | None = None
+    ) -> tuple[str, str]:
         """A row of exact numbers where they can be read, and certified digits where needed."""
-        spelled = [self.exact(x) for x in entries]
+        spelled = self.spelled(entries) if spelled is None else spelled
         exact = "" if any(s is None for s in spelled) else self.row(
             [s for s in spelled if s is not None], scalar
         )  # fmt: skip

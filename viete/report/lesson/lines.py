@@ -160,11 +160,13 @@ class Lines:
             return formulas.put_in(entries, scalar, seen) if new and not same(entries) else ("", "")
 
         written, (came, note) = [self.formulas.e(x) for x in steps], put_in(self.formulas)
-        value, digits = self.formulas.value(held, scalar)
+        spelled = self.formulas.spelled(held)
+        value, digits = self.formulas.value(held, scalar, spelled)
         out = Chain(
             self.formulas.e(name), tuple(written), "" if note or alike(came, value) else came,
             self.formulas.standing_for(name, value) if value else "", digits,
-            f"{note}: ${came}$" if note else "",
+            f"{note}: ${came}$" if note else "", entries=tuple(s or "" for s in spelled),
+            row=not scalar,
         )  # fmt: skip
         if self.decimals is None:
             return out

@@ -164,11 +164,12 @@ class Maker(Teller):
         for j in self.followed if self.has_positions(turn) else self.followed[-1:]:
             lines, status = self.side(turn, j)
             title = f"Position {self.place(j)}" if self.has_positions(turn) else ""
-            out.sides.append(Column(title, lines))
+            out.sides.append(Column(title, lines, j))
             out.status += status
         out.letters = self.letters()
         if turn is not self.failed:
             out.sides += self.others(turn)
+            out.hints = idle(self.lines, self.at(turn.equation.right, turn))
             out.status += self.status(turn)
             out.register = self.entry(turn)
         return out
@@ -262,7 +263,6 @@ class Maker(Teller):
         out = []
         found = self.words.roles(turn.equation)
         rows = [self.of_position(self.run.store[turn.makes], turn, j) for j in self.followed]
-        out += idle(self.lines, self.at(turn.equation.right, turn))
         if role.WEIGHTS in found and any(map(weights_of_a_mean, rows)):
             out.append("The weights of a row are at least 0 and sum to exactly 1.")
         if role.MASK in found:

@@ -60,11 +60,12 @@ class Teller:
     def lesson(self) -> Lesson:
         """What goes in, the parts with their summaries, and what is predicted."""
         return Lesson(
-            self.model.title, [*self.goes_in(), *self.overview(), *self.about_positions()], [],
+            self.model.title, [*self.overview(), *self.about_positions()], [],
             [self.place(j) for j in self.followed],
             [self.tokens(), *map(self.part, self.outline.stations)],
             [*self.retold(), *self.summaries.told_of(self.followed)],
-            about=[*letters(self.run, self.turns, self.words.style), *self.model.about[:1]],
+            about=[*self.model.about[:1]], letters=letters(self.run, self.turns, self.words.style),
+            predicted=self.goes_in(), model=self.model.title,
         )  # fmt: skip
 
     def about_positions(self) -> list[str]:
@@ -198,6 +199,9 @@ class Teller:
                          f"{self.words.title(turn.equation)}: {self.made(turn)}", why,
                          show_equation(left, right, self.style))  # fmt: skip
         out.pipeline = self.outline.chips(turn)
+        at = {m: self.words.place(t.equation) for t in self.turns for m in [t.makes]}
+        out.reads = frozenset(at[m] for m in turn.needs if m in at)
+        out.mixes = self.words.mixes(turn.equation)
         return out
 
     def first_time(self, what: Any) -> bool:

@@ -71,6 +71,11 @@ class StepWords(Reasons):
         self.told.clear()
         self.explainer.defined.clear()
 
+    def mixes(self, e: Equation) -> bool:
+        """Whether a row that an equation makes may depend on rows of other positions."""
+        found = self.roles(e)
+        return not found or bool({role.SCORES, role.MASK, role.MIX, role.PAIRS} & {*found})
+
     def title(self, e: Equation) -> str:
         """``Add the position table``; of an equation without a role its meaning."""
         found = [r for r in self.roles(e) if r != role.TURN or len(self.roles(e)) == 1]

@@ -1,0 +1,171 @@
+"""A lesson as a worksheet: some of its numbers are fields to fill in, and a key has the answers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from viete.document.rendering import render
+from viete.document.tree import (
+    Block,
+    Chain,
+    Column,
+    RegisterRow,
+    heading,
+    item,
+    listed,
+    paragraph,
+)
+from viete.errors import VieteError
+from viete.report.lesson.document import Lesson, LessonPart, LessonStep, document
+from viete.report.lesson.formulas import visible
+
+NARROW, WIDE = 8, 24  # letters of a field
+MOST_FIELDS = 6  # of a row; a longer one is one field
+
+
+@dataclass
+class Worksheet:
+    """The sheet for students, and the key: the same lines with their answers."""
+
+    sheet: Lesson
+    key: list[Block]
+
+    def write(self, form: str) -> tuple[str, str]:
+        """The sheet and the key as two documents."""
+        return render(document(self.sheet), form), render(self.key, form)
+
+    def write_both(self, form: str) -> str:
+        """The sheet and behind it the key, in one document."""
+        title, *rest = self.key
+        return render([*document(self.sheet), heading(2, "Key"), *rest], form)
+
+
+def worksheet(lesson: Lesson, blank: Sequence[str] = ()) -> Worksheet:
+    """The worksheet of a lesson that was made with all its numbers.
+
+    The steps that make a value named in ``blank``, or all of them, are asked at the last position
+    that the lesson follows; the others are worked out as examples. Raises VieteError for a name
+    that no step makes.
+    """
+    return Questions(lesson, blank).worksheet()
+
+
+class Questions:
+    """Numbers the lines that are asked, in the order of the steps."""
+
+    def __init__(self, lesson: Lesson, blank: Sequence[str]) -> None:
+        self.lesson, self.number = lesson, 0
+        self.columns = len(lesson.columns)
+        computed = [s for s in lesson.steps if s.equation >= 0]
+        for name in blank:
+            if not any(is_called(s, name) for s in computed):
+                known = dict.fromkeys(without_index(s.makes) for s in computed)
+                raise VieteError(f"--blank: no step makes {name}; the steps make {', '.join(known)}")
+        names = blank or [s.makes for s in computed]
+        self.asked = [s for s in computed if any(is_called(s, name) for name in names)]
+        self.hidden = {s.equation for s in self.asked}
+
+    def worksheet(self) -> Worksheet:
+        lesson, key = self.lesson, list[Block]()
+        parts = [self.part(part, key) for part in lesson.parts]
+        last = f"position {lesson.columns[-1]}"
+        others = [f"position {c}" for c in lesson.columns[:-1]]
+        given = f" The numbers of {listed(others)} are given, as examples." if others else ""
+        task = (
+            f"Fill in the fields (1) to ({self.number}), in this order, for {last}.{given} Write "
+            "fractions, roots and powers of e as they are, and do not round."
+        )
+        sheet = replace(
+            lesson, title=f"{lesson.model}: worksheet", intro=[task, *lesson.intro], parts=parts,
+            predicted=[], about=[], numbers=[], proven=[], closing=self.last_question(),
+        )  # fmt: skip
+        told = [*map(item, lesson.closing)]
+        head: list[Block] = [
+            heading(1, f"{lesson.model}: key"),
+            paragraph(f"The answers for {last}, each with its working."),
+        ]
+        return Worksheet(sheet, [*head, *key, *[heading(2, "What was shown")] * bool(told), *told])
+
+    def last_question(self) -> list[str]:
+        """What is asked at the end, where the lesson has an answer."""
+        if not self.lesson.predicted:
+            return []
+        return [
+            f"What does the model predict at position {self.lesson.columns[-1]}? Which two scores "
+            "decide it, and why is one of them greater?"
+        ]
+
+    def part(self, part: LessonPart, key: list[Block]) -> LessonPart:
+        """A part with its questions; their answers are added to the key."""
+        answers: list[Block] = []
+        steps = [self.step(s, answers) for s in part.steps]
+        key += [heading(2, part.title)] * bool(answers) + answers
+        is_asked = any(s in self.asked for s in part.steps)
+        return replace(part, steps=steps, summary=[] if is_asked else part.summary, numbers=[])
+
+    def step(self, step: LessonStep, answers: list[Block]) -> LessonStep:
+        if step not in self.asked:
+            sides = [self.given(s, step, s.place) for s in step.sides]
+            return replace(step, sides=sides, status=[], register=list(self.register(step)))
+        places = [s.place for s in step.sides if s.place is not None]
+        sides = []
+        for side in step.sides:
+            if side.place is None or side.place != places[-1]:
+                sides.append(self.given(side, step, side.place))
+                continue
+            first = self.number
+            lines = [replace(x, number=self.next()) if x.name and x.value + x.digits else x
+                     for x in side.lines]  # fmt: skip
+            if self.number > first:
+                answers += [heading(3, f"{step.number}. {step.title}"), *lines]
+            sides.append(replace(side, lines=[asked(x) for x in lines if x.number]))
+        return replace(step, sides=sides, status=[], register=list(self.register(step)))
+
+    def next(self) -> int:
+        self.number += 1
+        return self.number
+
+    def given(self, side: Column, step: LessonStep, place: int | None) -> Column:
+        """Lines whose numbers are given; what is put in is left out where it is an answer."""
+        last = max((s.place for s in step.sides if s.place is not None), default=None)
+        reads = bool(step.reads & self.hidden) or step in self.asked
+        if not (reads and (place == last or step.mixes)):
+            return side
+        lines = [replace(x, put_in="", note="" if "$" in x.note else x.note)
+                 for x in side.lines if not x.part]  # fmt: skip
+        return replace(side, lines=lines)
+
+    def register(self, step: LessonStep) -> Iterator[RegisterRow]:
+        """The rows of a step; of one that is asked without the answers."""
+        for row in step.register:
+            cells = list(row.cells)
+            if step in self.asked:
+                at = max((k for k, c in enumerate(cells) if c), default=0)
+                cells[at] = "?"
+            yield replace(row, cells=tuple(cells))
+
+
+def asked(line: Chain) -> Chain:
+    """A line with fields in place of its numbers."""
+    letters = [min(WIDE, max(NARROW, 2 * len(visible(x)))) if x else WIDE for x in line.entries]
+    if not 0 < len(letters) <= MOST_FIELDS:
+        letters = [2 * WIDE]
+    note = "" if "$" in line.note else line.note
+    return replace(line, put_in="", value="", digits="", note=note, blanks=tuple(letters))
+
+
+def is_called(step: LessonStep, name: str) -> bool:
+    """Whether a step makes what is called so: ``A^{1,h}``, ``A^1`` or ``A`` of every block."""
+    makes = re.sub(r"[{}\s]", "", step.makes)
+    name = re.sub(r"[{}\s]", "", name)
+    return name in (makes, re.sub(r"(,[a-z]'*)+$|\^[a-z]'*$", "", makes), without_index(makes))
+
+
+def without_index(name: str) -> str:
+    """``A`` of ``A^{1,h}``."""
+    return re.sub(r"\^\{?[^{}]*\}?$", "", name)
+
+
+__all__ = ["Worksheet", "worksheet"]
