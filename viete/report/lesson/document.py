@@ -99,7 +99,7 @@ def document(lesson: Lesson) -> list[Block]:
     """The tree of a lesson."""
     said = [*lesson.predicted, *lesson.intro, *lesson.numbers]
     out: list[Block] = [heading(1, lesson.title), *map(paragraph, said)]
-    out += [heading(2, "The numbers of the model"), *lesson.tables] * bool(lesson.tables)
+    out += [heading(2, "The weights"), *lesson.tables] * bool(lesson.tables)
     about = [*lesson.letters, *lesson.about]
     out += [heading(2, "About this model"), *map(paragraph, about)] * bool(about)
     entries: list[RegisterRow] = []
@@ -114,7 +114,7 @@ def document(lesson: Lesson) -> list[Block]:
         told = [*part.summary, *part.numbers]
         out += [paragraph(" ".join(told))] * bool(told)
     closing = [*lesson.closing, *lesson.proven]
-    return [*out, *[heading(2, "What was shown")] * bool(closing), *map(item, closing)]
+    return [*out, *[heading(2, "Summary")] * bool(closing), *map(item, closing)]
 
 
 def register(lesson: Lesson, entries: list[RegisterRow], new: int) -> Register:

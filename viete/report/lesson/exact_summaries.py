@@ -19,7 +19,7 @@ from viete.report.lesson.summaries import MOST_SEEN, Summaries
 from viete.report.lesson.words import StepWords
 
 KINDS = {
-    RATIONAL: "fractions", CLOSED: "roots and powers of e", NAMED: "numbers too long to write",
+    RATIONAL: "fractions", CLOSED: "roots and powers of e", NAMED: "too long to write out",
 }  # fmt: skip
 
 
@@ -69,31 +69,31 @@ class ExactSummaries(Summaries):
     def change(self, turn: Turn, before: int, level: int, found: list[int]) -> str:
         name, whose = self.name(turn), f"the numbers of {self.together(found)}"
         if level == RATIONAL:
-            why = "what was irrational cancels exactly" if (
+            why = "the irrational parts cancel exactly" if (
                 role.NORM in self.words.roles(turn.equation)
-            ) else "nothing irrational is left in them"  # fmt: skip
+            ) else "no root or power of e is left in them"  # fmt: skip
             return f"From {name} on, {whose} are fractions again: {why}."
         if level == CLOSED and before == RATIONAL:
-            return (f"From {name} on, {whose} are no longer fractions: {self.brings(turn)}, which "
-                    "are kept exactly.")  # fmt: skip
+            return (f"From {name} on, {whose} are no longer fractions: {self.brings(turn)}, and "
+                    "Viète keeps them exactly.")  # fmt: skip
         if level == CLOSED:
             return f"From {name} on, {whose} are again made of roots and powers of e."
         first, self.named = not self.named, True
-        meant = (" They are defined exactly and their digits are proven, but whether two of them "
-                 "are equal cannot always be decided.")  # fmt: skip
+        meant = (" They are still exact, and their digits are proven. Whether two of them are equal "
+                 "cannot always be decided.")  # fmt: skip
         return (
-            f"From {name} on, {whose} have names, since they are too long to write.{meant * first}"
+            f"From {name} on, {whose} are too long to write out, so each has a name.{meant * first}"
         )
 
     def brings(self, turn: Turn) -> str:
         found = self.words.roles(turn.equation)
         if role.WEIGHTS in found or role.PROBABILITIES in found:
-            return "softmax of more than one score brings in powers of e"
+            return "softmax of several scores gives powers of e"
         if role.NORM in found:
-            return "the norm brings in square roots"
+            return "the norm gives square roots"
         if role.SCORES in found:
-            return "the division brings in square roots"
-        return "roots or powers of e come in"
+            return "the division gives square roots"
+        return "here come roots or powers of e"
 
     # -- what is predicted -------------------------------------------------------------------------
 
@@ -113,24 +113,24 @@ class ExactSummaries(Summaries):
         out = [self.track(t) for t in self.tracks[:MOST_SEEN]]
         turns = [t for t in self.run.program.steps if t.makes in self.exact.status]
         if any(self.exact.status[t.makes].level == CLOSED for t in turns):
-            out.append("Whether two numbers made of roots and powers of e are equal is decided by "
-                       "theorems, of Besicovitch (1940) and of Lindemann and Weierstrass, and not "
-                       "by rounding.")  # fmt: skip
+            out.append("Whether two numbers with roots and powers of e are equal is decided by "
+                       "theorems (Besicovitch 1940; Lindemann and Weierstrass), not by "
+                       "rounding.")  # fmt: skip
         if self.exact.names:
-            out.append(f"{len(self.exact.names)} numbers on the way have names of their own, since "
-                       "they are too long to write.")  # fmt: skip
+            out.append(f"{len(self.exact.names)} numbers are too long to write out and have "
+                       "names.")  # fmt: skip
         bits = max((self.exact.status[t.makes].bits for t in turns), default=0)
         if bits:
-            out.append("To see which of two numbers is greater, more and more binary digits of "
-                       f"both were computed until it was certain: at most {bits}.")  # fmt: skip
+            out.append("Which of two numbers is greater was decided by computing binary digits "
+                       f"until it was certain: at most {bits} digits.")  # fmt: skip
         for t in turns:
             out += [f"In {self.name(t)}, {tie}." for tie in self.exact.status[t.makes].ties]
         if all(self.exact.status[t.makes].level == RATIONAL for t in turns):
-            out.append("Every number here is a fraction, computed exactly. Nothing was rounded.")
+            out.append("Every number here is a fraction. Nothing was rounded.")
         else:
-            out.append("All digits after ≈ are proven; the last one is rounded.")
-        return [*out, "All this holds for these weights and this input. The rounded numbers that "
-                      "computers mostly use may come out a little different."]  # fmt: skip
+            out.append("The digits after ≈ are proven; only the last one is rounded.")
+        return [*out, "All this holds for these weights and this text. With floating-point "
+                      "numbers the last digits may differ."]  # fmt: skip
 
     def track(self, track: Track) -> str:
         """``At position 1 the numbers are fractions up to S, roots and powers of e from A …``"""

@@ -133,7 +133,7 @@ class Lines:
             yield replace(line, note=note, decimal_note=decimal_note)
         if (rest := math.prod(shape) - MOST_HEADS) > 0 and not alike:
             dots = r"\ldots" if self.style == "latex" else "…"
-            yield Chain(dots, note=f"the other {rest} work the same way")
+            yield Chain(dots, note=f"the other {rest} are computed the same way")
 
     def counts(self, turn: Turn) -> bool:
         """Whether what is made is a vector with an entry for every position."""

@@ -116,7 +116,7 @@ class Maker(Teller):
     def lesson(self, origin: str = "") -> Lesson:
         """The whole lesson; ``origin`` says whence the weights come."""
         out = super().lesson()
-        why = [f"Not computed: {'; '.join(self.run.without())}."] * bool(self.run.without())
+        why = [f"Left out: {'; '.join(self.run.without())}."] * bool(self.run.without())
         ended = [] if self.stopped is None else [f"The run ended early: {self.stopped.message}."]
         return replace(
             out, title=f"{out.title}: a lesson in exact numbers",
@@ -133,9 +133,9 @@ class Maker(Teller):
     def about_numbers(self) -> list[str]:
         """How numbers are written."""
         return [
-            "Every number is exact. Roots and powers of e are followed by ≈ and "
-            f"{self.formulas.digits} digits, which are proven; a number that is too long to read "
-            "is cut off after its first digits, with … for the rest."
+            "Every number is exact: nothing is rounded. Behind a root or a power of e stand ≈ and "
+            f"its first {self.formulas.digits} digits, which are proven. A number that is too long "
+            "to read is cut off after some digits, with … for the rest."
         ]
 
     def about_positions(self) -> list[str]:
@@ -143,9 +143,9 @@ class Maker(Teller):
         if len(self.followed) == len(self.tracks):
             return []
         return [
-            f"Of the {len(self.tracks)} positions the lesson follows "
-            f"{listed(map(self.place, self.followed))}; of the others it shows the rows that "
-            "these read."
+            f"The text has {len(self.tracks)} positions. The lesson shows all numbers of position"
+            f"{'s' * (len(self.followed) > 1)} {listed(map(self.place, self.followed))}, and of the "
+            "other positions what is read from them."
         ]
 
     # -- parts and steps ---------------------------------------------------------------------------
@@ -176,9 +176,9 @@ class Maker(Teller):
 
     def letters(self) -> list[str]:
         """What the letters in the lines of a step stand for."""
-        found = [f"${self.formulas.e(letter)}$ for ${self.formulas.e(formula)}$"
+        found = [f"${self.formulas.e(letter)}$ stands for ${self.formulas.e(formula)}$"
                  for letter, formula in self.lines.letters.items()]  # fmt: skip
-        return [f"On the way we write {listed(found)}."] * bool(found)
+        return [f"Below, {listed(found)}."] * bool(found)
 
     def side(self, turn: Turn, j: int) -> tuple[list[Chain], list[str]]:
         """The lines of one position, and why there are no more where the run failed."""
@@ -225,7 +225,7 @@ class Maker(Teller):
             name = self.formulas.e(Pick(left, (num(j),)))
             lines.append(Chain(name, (), "", self.formulas.brief(list(stored.array[j]), False)))
         if len(rest) > MOST_OTHERS:
-            lines.append(Chain("", note=f"{len(rest) - MOST_OTHERS} more come about the same way"))
+            lines.append(Chain("", note=f"{len(rest) - MOST_OTHERS} more are computed the same way"))
         return [Column("Other positions that are read", lines)] if lines else []
 
     def entry(self, turn: Turn) -> list[RegisterRow]:
@@ -264,7 +264,7 @@ class Maker(Teller):
         found = self.words.roles(turn.equation)
         rows = [self.of_position(self.run.store[turn.makes], turn, j) for j in self.followed]
         if role.WEIGHTS in found and any(map(weights_of_a_mean, rows)):
-            out.append("The weights of a row are at least 0 and sum to exactly 1.")
+            out.append("The weights of each row sum to exactly 1.")
         if role.MASK in found:
             out += self.hidden(turn)
         ties = self.exact.status[turn.makes].ties
@@ -282,13 +282,13 @@ class Maker(Teller):
                 continue
             gone = [k for k, x in enumerate(array[j]) if is_hidden(x)]
             if gone and len(gone) <= 4:
-                out.append(f"From position {self.place(j)} the mask hides "
-                           f"{listed(map(self.place, gone))}.")  # fmt: skip
+                many = f"position{'s' * (len(gone) > 1)} {listed(map(self.place, gone))}"
+                out.append(f"The mask hides {many} from position {self.place(j)}.")
             elif gone:
-                out.append(f"From position {self.place(j)} the mask hides {len(gone)} positions.")
+                out.append(f"The mask hides {len(gone)} positions from position {self.place(j)}.")
             else:
-                out.append(f"From position {self.place(j)} it hides nothing.")
-        nothing = len(out) > 1 and all(s.endswith("it hides nothing.") for s in out)
+                out.append(f"Position {self.place(j)} may read every position.")
+        nothing = len(out) > 1 and all(s.endswith("may read every position.") for s in out)
         return ["The mask hides nothing here."] if nothing else out
 
     def of_position(self, v: Value, turn: Turn, j: int) -> list[Any]:

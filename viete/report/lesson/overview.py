@@ -18,32 +18,36 @@ def overview(run: Run, turns: Sequence[Turn], words: Reasons) -> list[str]:
     """The way from tokens to scores."""
     found = {r: t for t in reversed(turns) for r in words.roles(t.equation)}
     out = []
+    if role.UNEMBED in found:
+        out.append("A language model predicts the next token of a text.")
     if embed := found.get(role.EMBED):
         width = run.store[embed.makes].size(COL)
-        out.append(f"Each token becomes a vector, a row of {width} numbers. So there is a row for "
-                   "each position of the text; positions are counted from 0.")  # fmt: skip
-    parts = ["attention lets the positions read from each other"] * (role.MIX in found)
-    parts += ["the MLP works on each position by itself"] * (role.MLP in found)
+        out.append(f"This one first turns each token into a vector of {width} numbers, so that it "
+                   "can calculate. Each position of the text, counted from 0, has a "
+                   "vector.")  # fmt: skip
+    parts = ["attention lets each position read from others"] * (role.MIX in found)
+    parts += ["the MLP transforms each position on its own"] * (role.MLP in found)
     blocks = len({tuple(t.loops.items()) for t in turns if t.loops})
-    often = f", {blocks} times over" if blocks > 1 else ""
+    often = f". This happens {blocks} times, once in each block" if blocks > 1 else ""
     out += [f"Then {listed(parts)}{often}."] * bool(parts)
     if role.UNEMBED in found:
-        out.append("At the end each row becomes scores: one for every token of the vocabulary. The "
-                   "greatest score is the prediction at that position.")  # fmt: skip
+        out.append("At the end each vector becomes scores, one for every token of the vocabulary: "
+                   "the token with the greatest score is predicted to come next.")  # fmt: skip
     if run.program.model.parameters and out:
-        out.append("Training finds the numbers in the tables and matrices; here they are given.")
+        out.append("The numbers in the tables and matrices are usually learned; here they are "
+                   "given.")  # fmt: skip
     return [" ".join(out)] * bool(out)
 
 
 def letters(run: Run, turns: Sequence[Turn], style: str) -> list[str]:
-    """What the letters in shapes stand for, and how large they are here."""
+    """The sizes that the letters in shapes stand for."""
     types = run.program.shapes.types
     used = {n for t in turns for size in types[t.equation.name].shape for n in size.names()}
     told = [
         f"${show(Ref(d.symbol), style)} = {run.sizes[d.name]}$ ({d.meaning})"
         for d in run.program.model.dims if d.name in used and d.name in run.sizes and d.meaning
     ]  # fmt: skip
-    return [f"Shapes are written with letters: {listed(told)}."] * bool(told)
+    return [f"Sizes: {listed(told)}."] * bool(told)
 
 
 __all__ = ["letters", "overview"]

@@ -57,134 +57,144 @@ class Reasons:
         match found:
             case role.EMBED:
                 table = self.parameter(e, "token")
-                yield (f"The model calculates with vectors, not with words. The table {table} has "
-                       "a row of numbers for every token: each token of the text is replaced by "
-                       f"its row{self.looked_up(e)}")  # fmt: skip
+                yield (f"A model calculates with vectors, not with words. The table {table} holds "
+                       "one vector, a row of numbers, for every token of the vocabulary. Each token "
+                       f"of the text is replaced by its row{self.looked_up(e)}")  # fmt: skip
+                yield "Training can give similar vectors to tokens that are used alike"
             case role.POSITIONS if table := self.parameter(e, "position"):
                 yield from self.first_rows(e)
                 yield (f"Row 0 of {table} is added at position 0, row 1 at position 1, and so on. "
-                       "So the same token is another vector in another place. Without that, "
-                       "attention could not tell in which order the tokens stand")  # fmt: skip
+                       "Without this, attention would see which tokens there are, but not in "
+                       "which order")  # fmt: skip
             case role.POSITIONS:
-                yield ("Numbers that depend on the place alone are added. Without them, attention "
-                       "could not tell in which order the tokens stand")  # fmt: skip
+                yield ("Numbers that depend only on the position are added. Without them, "
+                       "attention would see which tokens there are, but not in which "
+                       "order")  # fmt: skip
             case role.QUERY:
-                yield ("Attention lets each position read from others. To choose from which, a "
-                       "position makes a query: a vector for what it looks for. What to look for "
-                       "is learned, in the numbers of the matrix")  # fmt: skip
+                yield ("Attention lets a position collect information from other positions. Its "
+                       "query is a vector that says what it is looking for. Training finds the "
+                       "matrix, and with it what to look for")  # fmt: skip
             case role.KEY:
-                yield ("Each position also makes a key: a vector for what it has to offer. "
-                       "Queries will be compared with keys. A key has a matrix of its own, since "
-                       "what a position offers is not what it looks for")  # fmt: skip
+                yield ("The key of a position is a vector that says what can be found there. "
+                       "Every query will be compared with every key. Keys have a matrix of their "
+                       "own, because what a position offers is not what it is looking "
+                       "for")  # fmt: skip
             case role.VALUE:
-                yield ("Each position also makes a value. The key decides how much others read "
-                       "from a position; the value is what they read")  # fmt: skip
+                yield ("The value of a position is the information that others get when they read "
+                       "it. The key decides how much they read, the value decides what they "
+                       "read")  # fmt: skip
             case role.TURN:
-                yield ("The entries of each row are taken in pairs, and each pair is turned, as a "
-                       "point in the plane, by an angle that grows with the position: with the "
+                yield ("The entries of each row are taken in pairs. Each pair is rotated, as a "
+                       "point in the plane, by an angle that grows with the position. With the "
                        "cosine c and the sine s of the angle, a pair (a, b) becomes "
-                       "(ac − bs, bc + as). At position 0 the angle is 0 and nothing changes. Each "
-                       "pair has a speed of its own" if self.rotates(e) else
+                       "(ac − bs, bc + as). At position 0 the angle is 0, so nothing changes. Each "
+                       "pair rotates at its own speed" if self.rotates(e) else
                        "Each row is changed in a way that depends on its position")  # fmt: skip
                 yield ("The score of a query and a key then depends on how far apart the two "
                        "positions are")  # fmt: skip
             case role.SCORES:
-                yield ("The inner product of a query with a key says how well the two match: the "
-                       "greater, the better. Row j holds the scores of the query at position j, "
-                       "one for each key")  # fmt: skip
+                yield ("The inner product of a query and a key says how well the two match: the "
+                       "greater, the better. Row j holds the scores of position j, one for each "
+                       "position that it could read")  # fmt: skip
                 if width := self.divisor(e):
-                    yield (f"The longer the vectors, the larger their inner products. The division "
-                           f"by {width} makes up for that: of very large scores softmax would "
-                           "choose one position and ignore the others")  # fmt: skip
+                    yield (f"Longer vectors have larger inner products, and the division by {width} "
+                           "makes up for that. Without it, softmax would put nearly all weight on "
+                           "one position")  # fmt: skip
             case role.MASK:
-                if self.hides_later(e):
-                    yield ("A position has to predict the next token, so it must not read from "
-                           "later positions. The mask replaces their scores by −∞")  # fmt: skip
+                later = self.hides_later(e)
+                if later:
+                    yield ("A position predicts the next token, so it must not see that token or "
+                           "any later one. The mask sets the scores of later positions to "
+                           "−∞")  # fmt: skip
                 else:
-                    yield "The mask replaces the scores of positions that may not be read by −∞"
-                yield "Softmax makes the weight 0 of −∞, because exp(−∞) = 0"
+                    yield "The mask sets the scores of positions that may not be read to −∞"
+                yield ("A score of −∞ becomes weight 0 after softmax, because exp(−∞) = 0. So "
+                       f"{'later' if later else 'these'} positions have no influence")  # fmt: skip
             case role.WEIGHTS:
-                yield ("Softmax turns each row of scores into weights. They are at least 0 and sum "
-                       "to 1, so they are shares: how much is read from each position")  # fmt: skip
+                yield ("Softmax turns each row of scores into weights: numbers of at least 0 that "
+                       "sum to 1. The greater the score, the greater the weight. Weight k in row j "
+                       "says how much position j reads from position k")  # fmt: skip
             case role.MIX:
-                yield ("Each position now reads: every value it sees is multiplied by its weight, "
-                       "and the products are added up. This is where information moves from one "
-                       "position to another")  # fmt: skip
+                yield ("Each position now reads: it multiplies every value by its weight and adds "
+                       "up the products. Here information moves from one position to "
+                       "another")  # fmt: skip
             case role.OUTPUT:
-                yield ("A matrix turns what attention has read into a vector that the next steps "
-                       "can use")  # fmt: skip
+                yield ("This matrix turns what attention has read into a vector that the next "
+                       "steps can use")  # fmt: skip
             case role.NORM:
                 yield from self.norm(e, at)
             case role.RESIDUAL:
-                added = capital(self.added(e))
-                yield f"{added} is added to {self.what_stays(e, at)}, and does not replace it"
-                yield ("So nothing from before is lost, and each part of the model only has to say "
-                       "what to change")  # fmt: skip
-                yield "These sums, from the first to the last, are called the residual stream"
+                added, verb = capital(self.added(e)), "are" if " and " in self.added(e) else "is"
+                kept = self.what_stays(e, at)
+                yield f"{added} {verb} added to {kept}, and {kept} is kept"
+                yield ("So nothing from before is lost, and each part of the model only has to "
+                       "compute a change")  # fmt: skip
+                yield "The sum is called the residual stream: every part reads it and adds to it"
             case role.MLP:
-                yield ("Attention has gathered; the MLP (multi-layer perceptron) works on what "
-                       "each position has, without a look at the others" if self.after_mix(e) else
-                       "The MLP (multi-layer perceptron) works on each position by itself, without "
-                       "a look at the others")  # fmt: skip
+                yield ("Attention has moved information between positions. The MLP (multi-layer "
+                       "perceptron) now transforms each position on its own" if self.after_mix(e)
+                       else "The MLP (multi-layer perceptron) transforms each position on its own")
                 yield ("Between its matrices a function that is not linear acts on each entry. "
-                       "Without it, the matrices would do no more than a single one")  # fmt: skip
+                       "Without it, several matrices could do no more than a single "
+                       "one")  # fmt: skip
             case role.BACK:
-                yield ("A matrix brings what the MLP has made back to the width of the stream, so "
-                       "that it can be added")  # fmt: skip
+                yield ("This matrix turns the result of the MLP into a vector of the model's "
+                       "width, so that it can be added to the residual stream")  # fmt: skip
             case role.UNEMBED:
-                yield ("Each row is compared with a vector for every token of the vocabulary, by "
-                       "an inner product. The results are scores, called logits: the greater the "
-                       "score of a token, the likelier it comes next")  # fmt: skip
+                yield ("Each row is compared with one vector for every token of the vocabulary, by "
+                       "an inner product. The results are scores, called logits. The greater the "
+                       "score of a token, the more likely the model takes it to come "
+                       "next")  # fmt: skip
                 if table := self.parameter(e, "token"):
                     yield f"These vectors are the rows of {table} again"
             case role.PROBABILITIES:
-                yield ("Softmax turns each row of scores into probabilities: they are positive and "
+                yield ("Softmax turns each row of scores into probabilities: positive numbers that "
                        "sum to 1")  # fmt: skip
             case role.ARGMAX:
-                yield ("The prediction at a position is the token with the greatest score. Its "
-                       "number is its place in the vocabulary")  # fmt: skip
+                yield ("The model predicts the token with the greatest score. The result is the "
+                       "number of that token, its place in the vocabulary")  # fmt: skip
             case role.LOSS:
                 yield ("The loss says how wrong the predictions are. It is small where the token "
-                       "that really comes next has a high probability; training makes it "
-                       "smaller")  # fmt: skip
+                       "that really comes next gets a high probability. Training changes the "
+                       "weights to make the loss smaller")  # fmt: skip
             case role.PLACES:
-                yield "The position table is looked up by number: here each token gets its number"
+                yield "Positions are looked up in a table by number: here each token gets its number"
             case role.COUNTED:
-                yield "Only what is marked with a 1 is counted when the positions get their numbers"
+                yield "Only tokens that are marked with 1 get a number of their own"
             case role.PAIRS:
-                yield ("A number is added to each score. It depends on where the two positions "
-                       "stand, not on what stands there: so near differs from far")  # fmt: skip
+                yield ("A number is added to each score. It depends only on the two positions, so "
+                       "that attention can tell near from far")  # fmt: skip
             case role.ROUTE:
-                yield ("Several MLPs, the experts, stand side by side: these weights say how much "
-                       "of each one's answer a position uses")  # fmt: skip
+                yield ("Several MLPs, called experts, stand side by side. These weights say how "
+                       "much of the result of each expert a position uses")  # fmt: skip
             case role.SQUEEZE:
-                yield "A curved function keeps great scores from growing without bound"
+                yield "This function keeps large scores from growing without bound"
             case role.SHARE:
-                yield "Divided by their sum, the weights keep their proportions and sum to 1"
+                yield "Each weight is divided by the sum of all, so that the weights sum to 1"
             case role.SIZE:
-                yield "Rows are divided by this number, so that what follows reads one size"
+                yield "Each row is divided by this number, so that all rows have one size"
             case role.POOL:
-                yield ("One vector stands for the whole text: what is said of the text as a whole "
-                       "is read from it")  # fmt: skip
+                yield ("One vector is taken for the whole text. What the model says about the text "
+                       "as a whole is computed from it")  # fmt: skip
 
     def outcome(self, e: Equation, at: Put) -> Iterator[str]:
         """What is there when an equation is computed; ``at`` puts in the number of its block."""
         for found in self.roles(e):
             match found:
                 case role.EMBED:
-                    yield "Every token is a vector now."
+                    yield "Each token is now a vector."
                 case role.POSITIONS:
-                    yield "Every vector says which place it stands in."
+                    yield "Each vector now also depends on its position."
                 case role.MIX:
                     yield f"${show(at(e.left), self.style)}$ holds what each position has read."
                 case role.RESIDUAL:
-                    yield f"The stream holds {self.what_stays(e, at)} and {self.added(e)}."
+                    yield f"The residual stream is now {self.what_stays(e, at)} plus {self.added(e)}."
                 case role.NORM:
-                    yield "The rows are of one size again."
+                    yield "All rows have one size again."
                 case role.MLP:
-                    yield "Each position has been worked on by itself."
+                    yield "The MLP has transformed each position on its own."
                 case role.UNEMBED:
-                    yield "Every position has a score for each token."
+                    yield "Each position now has a score for every token."
 
     # -- facts -------------------------------------------------------------------------------------
 
@@ -196,7 +206,7 @@ class Reasons:
             and any(isinstance(y, Apply) and y.op == "mean" for y in walk(x.args[1]))
             for call in calls for x in walk(self.card.function[call.op].body)
         )  # fmt: skip
-        yield "Sums make rows grow. So each row is brought back to one size: " + (
+        yield "Sums make the numbers of a row grow, so each row is rescaled: " + (
             "its mean is subtracted, and it is divided by its standard deviation" if centred
             else "it is divided by its root mean square")  # fmt: skip
         own = {p.name for p in self.card.parameters}
@@ -206,7 +216,7 @@ class Reasons:
         )  # fmt: skip
         if learned:
             verb = "scale and shift" if len(learned) > 1 else "scale"
-            yield f"Learned numbers, {listed(learned)}, then {verb} each row"
+            yield f"The learned numbers {listed(learned)} then {verb} its entries"
 
     def rotates(self, e: Equation) -> bool:
         """Whether a function that an equation calls uses a cosine and a sine."""
@@ -271,16 +281,16 @@ class Reasons:
         return listed(f"${show(at(r), self.style)}$" for r in self.residuals(e))
 
     def added(self, e: Equation) -> str:
-        """What a residual sum adds: what attention found, or what the MLP makes."""
+        """What a residual sum adds: the output of attention or of the MLP."""
         k = self.ahead[e.left, e.loop]
         kept = {r.key for r in self.uses.residuals[k]}
         names = set(self.roles(e))
         for u in self.uses.all:
             if u.reader == k and u.maker is not None and not u.added and u.ref.key not in kept:
                 names |= self.behind(u.maker)
-        parts = ["what attention found"] * bool(names & {role.MIX, role.OUTPUT})
-        parts += ["what the MLP makes"] * bool(names & {role.MLP, role.BACK})
-        return listed(parts) or "what was computed from it"
+        parts = ["the attention output"] * bool(names & {role.MIX, role.OUTPUT})
+        parts += ["the MLP output"] * bool(names & {role.MLP, role.BACK})
+        return listed(parts) or "the result"
 
     def behind(self, k: int) -> set[str]:
         """The roles of an equation, and of the one that it normalises."""

@@ -44,7 +44,7 @@ class Retelling:
         for turn in self.playing(role.EMBED)[-1:]:
             table = self.words.parameter(turn.equation, "position")
             more = f" plus row {j} of {table}" if table else ""
-            yield (f"{self.of.subject(j)} began as the row of its token in "
+            yield (f"{self.of.subject(j)} started as the row of its token in "
                    f"{self.words.parameter(turn.equation, 'token')}{more}.")  # fmt: skip
 
     def read(self, j: int) -> Iterator[str]:

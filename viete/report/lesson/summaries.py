@@ -64,8 +64,8 @@ class Summaries:
         new, self.alike = [found for found in alike if found not in self.alike], alike
         why = ""
         if v.size(COL) == 2 and role.NORM in self.words.roles(turn.equation):
-            why = ": of two numbers, a norm keeps only which is the greater"
-        return [f"Positions {listed(map(self.place, found))} have the same row now{why}."
+            why = ": of two numbers, a norm keeps only which one is greater"
+        return [f"Positions {listed(map(self.place, found))} now have the same row{why}."
                 for found in new]  # fmt: skip
 
     def told_of(self, positions: Sequence[int]) -> list[str]:
@@ -88,10 +88,10 @@ class Summaries:
         shares = [self.shares(row) for row in rows]
         if len(set(shares)) == 1:
             return f"{self.subject(j)} reads {shares[0]}."
-        heads = [f"head {k} takes {s}" for k, s in enumerate(shares, 1)][:MOST_SEEN]
+        heads = [f"head {k} reads {s}" for k, s in enumerate(shares, 1)][:MOST_SEEN]
         if (rest := len(shares) - len(heads)) > 0:
-            heads.append(f"{rest} more take other shares")
-        return f"{self.subject(j)} reads: {'; '.join(heads)}."
+            heads.append(f"{rest} more heads read other shares")
+        return f"{self.subject(j)}: {'; '.join(heads)}."
 
     def weights(self, turn: Turn, j: int) -> np.ndarray:
         """The weights of one position, a row for each head."""
@@ -103,7 +103,7 @@ class Summaries:
     def shares(self, row: Any) -> str:
         parts = [(float(x), k) for k, x in enumerate(row) if float(x) > 0]
         if len(parts) == 1:
-            return f"from position {self.place(parts[0][1])} alone"
+            return f"only from position {self.place(parts[0][1])}"
         best = sorted(parts, key=lambda p: (-p[0], p[1]))[:MOST_SEEN]
         best.sort(key=lambda p: p[1])
         told = [f"{percent(x)} from position {self.place(k)}" for x, k in best]
@@ -128,11 +128,11 @@ class Summaries:
                 continue
             a, b, at = self.token(best), self.token(second), f"at position {self.place(j)}"
             if sign == 0:
-                yield f"{at} {a} and {b} have the same score, exactly"
+                yield f"{at} {a} and {b} have exactly the same score"
             else:
                 why = self.because(greatest, next_one, gap)
-                yield (f"{at} the model predicts {a}, {why}: the score of {a} is the greatest, "
-                       f"that of {b} comes second")  # fmt: skip
+                yield (f"{at} the model predicts {a}, {why}. The score of {a} is the greatest, "
+                       f"and {b} comes second")  # fmt: skip
 
     def because(self, best: Number, second: Number, gap: Number) -> str:
         return f"because ${self.formulas.decimal(best)} > {self.formulas.decimal(second)}$"

@@ -73,8 +73,8 @@ class Teller:
         count = int(self.run.sizes.get(self.length, 1)) if self.length else 1
         if len(self.followed) == count:
             return []
-        return [f"The same happens at each of the {count} positions. Sentences with numbers are of "
-                f"the last one, {self.place(count - 1)}, where the next token is "
+        return [f"The same happens at each of the {count} positions. Numbers are given for the "
+                f"last one, {self.place(count - 1)}, where the next token is "
                 "predicted."]  # fmt: skip
 
     def retold(self) -> list[str]:
@@ -129,13 +129,9 @@ class Teller:
             text = " ".join(map(self.token, ids)) if self.has_words() else ""
             name, numbers = show(Ref(i.symbol), self.style), ", ".join(map(str, ids))
             row = f"${name}$ = ({numbers})"
-            out.append(f"{text}, as {row}," if text else row)
-        predicted = list(self.summaries.predictions(self.followed[-1:]))
-        verb = "goes" if len(out) == 1 else "go"
-        first = f"{listed(out)} {verb} in." if out else ""
-        if predicted:
-            first += f" What comes out is a prediction of what follows: {predicted[0]}."
-        return [first.strip()] if first else []
+            out.append(f"{text}, as the numbers {row}" if text else f"the numbers {row}")
+        first = [f"The model reads {listed(out)}."] * bool(out)
+        return [" ".join([*first, *self.summaries.told_of(self.followed[-1:])])]
 
     def overview(self) -> list[str]:
         """How the model goes about it."""
@@ -150,10 +146,10 @@ class Teller:
 
     def tokens(self) -> LessonPart:
         """The first part: words become numbers."""
-        why = ["The tokens are numbers already."]
+        why = ["The text is given as the numbers of its tokens."]
         if self.has_words():
-            why = ["A model calculates with numbers, so each token is its place in the vocabulary, "
-                   "counted from 0.", f"{self.mapping()}."]  # fmt: skip
+            why = ["A model can only calculate with numbers. So each token is replaced by its place "
+                   f"in the vocabulary, counted from 0: {self.mapping()}."]  # fmt: skip
         chains = []
         for i, ids in self.ids():
             name = show(Ref(i.symbol), self.style)

@@ -14,20 +14,22 @@ from viete.report.lesson.explaining import Explainer
 from viete.report.lesson.reasons import Put, Reasons, unchanged
 
 PHRASES = {
-    role.EMBED: "look up the tokens", role.POSITIONS: "add the position table",
-    role.NORM: "normalise each row", role.QUERY: "make the queries", role.KEY: "make the keys",
-    role.VALUE: "make the values", role.SCORES: "score every query against every key",
-    role.MASK: "hide what may not be seen", role.WEIGHTS: "turn the scores into weights",
-    role.MIX: "mix the values", role.OUTPUT: "turn the mix into the model's width",
-    role.RESIDUAL: "add to the stream", role.MLP: "run the MLP on each position",
-    role.BACK: "bring the result back to the width of the stream",
-    role.TURN: "turn by position", role.UNEMBED: "score every token",
+    role.EMBED: "look up the vector of each token", role.POSITIONS: "add the vector of each position",
+    role.NORM: "rescale each row", role.QUERY: "compute the queries", role.KEY: "compute the keys",
+    role.VALUE: "compute the values", role.SCORES: "compare every query with every key",
+    role.MASK: "mask what may not be read", role.WEIGHTS: "turn the scores into weights",
+    role.MIX: "add up the values by their weights",
+    role.OUTPUT: "turn the result into the model's width",
+    role.RESIDUAL: "add to the residual stream", role.MLP: "apply the MLP to each position",
+    role.BACK: "turn the result into the width of the residual stream",
+    role.TURN: "rotate by position", role.UNEMBED: "give every token a score",
     role.PROBABILITIES: "turn the scores into probabilities",
-    role.ARGMAX: "pick the greatest", role.LOSS: "measure the loss",
+    role.ARGMAX: "pick the token with the greatest score", role.LOSS: "compute the loss",
     role.PLACES: "number the positions", role.COUNTED: "mark the tokens that are counted",
-    role.PAIRS: "find what two places add to their score", role.ROUTE: "weigh the experts",
-    role.SHARE: "make the weights sum to 1", role.SQUEEZE: "squeeze the scores",
-    role.SIZE: "measure the size of each row",
+    role.PAIRS: "compute what two positions add to their score",
+    role.ROUTE: "compute the weights of the experts",
+    role.SHARE: "make the weights sum to 1", role.SQUEEZE: "keep the scores within bounds",
+    role.SIZE: "compute the size of each row",
     role.POOL: "take one position for the whole text",
 }  # fmt: skip
 CHIPS = {
@@ -39,20 +41,20 @@ CHIPS = {
     **dict.fromkeys((role.ROUTE, role.SHARE), "experts"),
 }  # fmt: skip
 NOUNS = {
-    role.EMBED: "the tokens as vectors", role.QUERY: "queries: what each position looks for",
-    role.KEY: "keys: what each position offers", role.VALUE: "values: what others read",
+    role.EMBED: "the tokens as vectors", role.QUERY: "queries: what each position is looking for",
+    role.KEY: "keys: what each position offers", role.VALUE: "values: what others read from each position",
     role.SCORES: "scores: how well each query matches each key",
     role.WEIGHTS: "attention weights: how much each position reads from each",
-    role.MIX: "what each position has read", role.OUTPUT: "what attention has found",
-    role.RESIDUAL: "the residual stream", role.NORM: "rows of one size",
-    role.MLP: "what the MLP makes", role.BACK: "what the MLP makes",
-    role.UNEMBED: "scores of the tokens",
-    role.PROBABILITIES: "probabilities of the tokens", role.ARGMAX: "predicted tokens",
+    role.MIX: "what each position has read", role.OUTPUT: "the attention output",
+    role.RESIDUAL: "the residual stream", role.NORM: "rescaled rows",
+    role.MLP: "the MLP output", role.BACK: "the MLP output",
+    role.UNEMBED: "a score for every token",
+    role.PROBABILITIES: "a probability for every token", role.ARGMAX: "predicted tokens",
     role.LOSS: "the loss: how wrong the predictions are",
 }  # fmt: skip
 NORMS = {"LN": "layernorm", "RMSNorm": "RMSnorm"}
 HEADINGS = {
-    "embed": "embedding", "+pos": "position table", "+residual": "residual connection",
+    "embed": "embedding", "+pos": "positions", "+residual": "residual connection",
     "layernorm": "layer norm", "RMSnorm": "RMS norm", "unembed": "unembedding",
     "argmax": "prediction",
 }  # fmt: skip
@@ -89,11 +91,11 @@ class StepWords(Reasons):
 
     def phrase(self, e: Equation, found: str) -> str:
         if found == role.MASK and self.hides_later(e):
-            return "hide what comes later"
+            return "mask later positions"
         if found == role.RESIDUAL:
-            return f"add {self.added(e)} to the stream"
+            return f"add {self.added(e)} to the residual stream"
         if found == role.POSITIONS and not self.learned(e):
-            return "add the positions"
+            return "add numbers for each position"
         return PHRASES[found]
 
     def noun(self, e: Equation) -> str:

@@ -86,7 +86,7 @@ class Questions:
             heading(1, f"{lesson.model}: key"),
             paragraph(f"The answers for {last}, each with its working."),
         ]
-        return Worksheet(sheet, [*head, *key, *[heading(2, "What was shown")] * bool(told), *told])
+        return Worksheet(sheet, [*head, *key, *[heading(2, "Summary")] * bool(told), *told])
 
     def last_question(self) -> list[str]:
         """What is asked at the end, where the lesson has an answer."""
@@ -134,7 +134,7 @@ class Questions:
         if not (reads and (place == last or step.mixes)):
             return side
         lines = [replace(x, put_in="", note="" if "$" in x.note else x.note)
-                 for x in side.lines if not x.part]  # fmt: skip
+                 for x in side.lines if not (x.part and place == last)]  # fmt: skip
         return replace(side, lines=lines)
 
     def register(self, step: LessonStep) -> Iterator[RegisterRow]:
