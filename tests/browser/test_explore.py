@@ -110,7 +110,7 @@ def test_a_lesson_is_read_from_its_opening_to_its_closing(lesson: Path) -> None:
                 lit, looked, end, left: all(".v-register tbody tr:not(.later)").length,
                 done: all(".v-equations [data-status=done], .flow [data-status=done]").length};
     """)  # fmt: skip
-    assert "goes in" in found["begin"] and "predicts a, because 1>0" in found["begin"]
+    assert "The model reads" in found["begin"] and "predicts a, because 1>0" in found["begin"]
     assert found["again"] and found["left"] == found["done"] == 0
     assert found["sum"] == [
         "x0=E[a]+P0=(1,0)+(0,0)=(1,0)", "x1=E[b]+P1=(0,1)+(1,0)=(1,1)",

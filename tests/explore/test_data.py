@@ -109,7 +109,7 @@ def test_a_lesson_s_references_are_members_and_symbols_of_the_page() -> None:
         assert members <= values.keys() and bool(members) == exact
         steps = [s for p in data["lesson"]["parts"][1:] for s in p["steps"]]
         assert [s["member"] for s in steps] == [s["member"] for s in data["steps"]]
-        assert "goes in" in data["lesson"]["intro"][0] and data["lesson"]["closing"]
+        assert "The model reads" in data["lesson"]["intro"][0] and data["lesson"]["closing"]
         assert any("reads" in x for p in data["lesson"]["parts"] for x in p["summary"])
         assert all(bool(s["sides"]) == exact for s in steps)
 

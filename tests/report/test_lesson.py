@@ -168,19 +168,19 @@ def test_the_reference_at_position_1() -> None:
     assert "(`b`) reads 27 % from position 0 (`a`) and 73 % from position 1 (`b`)." in attention
     assert "From $A$ on, the numbers of position 1 (`b`) are no longer fractions" in attention
     assert "The numbers of position 0 (`a`) are still fractions." in attention
-    assert "From position 0 (`a`) the mask hides 1 (`b`)." in step(found, "S").status
-    assert "The weights of a row are at least 0 and sum to exactly 1." in step(found, "A").status
+    assert "The mask hides position 1 (`b`) from position 0 (`a`)." in step(found, "S").status
+    assert "The weights of each row sum to exactly 1." in step(found, "A").status
     assert "From $u$ on, the numbers of position 1 (`b`) are fractions again" in norm
-    assert "Positions 0 (`a`) and 1 (`b`) have the same row now" in norm
-    assert "the model predicts `a`, because $1 > 0$" in found.intro[0]
-    assert "Here $W^Q$ is the identity matrix: it changes nothing." in step(found, "Q").status
-    assert any("$d = 2$ (residual width)" in x for x in found.about)
-    assert step(found, "S").letters == ["On the way we write $w$ for $Q Kᵀ$."]
+    assert "Positions 0 (`a`) and 1 (`b`) now have the same row" in norm
+    assert "the model predicts `a`, because $1 > 0$" in found.predicted[0]
+    assert "Here $W^Q$ is the identity matrix: it changes nothing." in step(found, "Q").hints
+    assert any("$d = 2$ (residual width)" in x for x in found.letters)
+    assert step(found, "S").letters == ["Below, $w$ stands for $Q Kᵀ$."]
     assert found.closing[:4] == [
-        "Position 1 (`b`) began as the row of its token in $E$ plus row 1 of $P$.",
+        "Position 1 (`b`) started as the row of its token in $E$ plus row 1 of $P$.",
         "Attention read 27 % from position 0 (`a`) and 73 % from position 1 (`b`).",
-        "What attention found was added to its row: (1, 0.731).",
-        "What the MLP makes was added to its row: (1, 0).",
+        "The attention output was added to its row: (1, 0.731).",
+        "The MLP output was added to its row: (1, 0).",
     ]
 
 
@@ -202,7 +202,7 @@ def test_why_the_prediction_is_the_greatest() -> None:
     model = written("p = exp(x) W\n3. logits = p", "[1 0; 0 1]", 2)
     weights = literal_fractions(model) | {"W": np.array([[1, 0], [0, Fraction(2)]], dtype=object)}
     found = lesson(model, [0], weights)
-    assert "the model predicts token 0, because $e > 2$" in found.intro[0]
+    assert "the model predicts token 0, because $e > 2$" in found.predicted[0]
 
 
 def test_heads_that_are_alike_are_one_line() -> None:
@@ -463,7 +463,7 @@ def test_the_command_writes_files(tmp_path: Any) -> None:
         assert path.stat().st_size > 2000
     small = ("--set", "V=3", "--set", "d=2")
     said = viete("lesson", "symbolic-transformer", "-t", "1", "--seed", 3, *small).out
-    assert "drawn with the seed 3" in said.replace("\n", " ")
+    assert "The weights are random (seed 3)" in said.replace("\n", " ")
 
 
 def test_a_lesson_ends_in_the_number_of_a_loss() -> None:
@@ -471,4 +471,4 @@ def test_a_lesson_ends_in_the_number_of_a_loss() -> None:
     sizes = ("V=3", "d=4", "d_h=2", "H=2")
     made = viete("lesson", "simple-transformer", "-t", "1,2", "--seed", "3", "--input", "y=2,1",
                  *(x for size in sizes for x in ("--set", size)))  # fmt: skip
-    assert "Measure the loss" in made.out
+    assert "Compute the loss" in made.out

@@ -82,3 +82,9 @@ LESSONS = {
 def test_a_lesson(card: str, tmp_path: Path) -> None:
     viete("lesson", card, *LESSONS[card], "-o", tmp_path / "lesson.tex")
     compiles(tmp_path / "lesson.tex")
+
+
+def test_a_worksheet_and_its_key(tmp_path: Path) -> None:
+    viete("lesson", "exact-lesson", "-t", "a b", "--exercise", "-o", tmp_path / "sheet.tex")
+    compiles(tmp_path / "sheet.tex")
+    compiles(tmp_path / "sheet-key.tex")

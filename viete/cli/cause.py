@@ -80,7 +80,7 @@ def opened(source: SourceOptions, weights: WeightOptions) -> Model[Any]:
     if model is not None:
         return model
     weights.complete(card)
-    return Card.of(card).with_weights(weights.given(card), seed=weights.seed or 0)
+    return Card.of(card).with_weights(weights.or_drawn(card), seed=weights.seed or 0)
 
 
 def effects(

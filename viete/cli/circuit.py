@@ -80,7 +80,7 @@ def circuit(
     card, model = source.opened(weights)
     if model is None:
         weights.complete(card)
-        model = Card.of(card).with_weights(weights.given(card), seed=weights.seed or 0)
+        model = Card.of(card).with_weights(weights.or_drawn(card), seed=weights.seed or 0)
     circuits = model.circuits(of, texts, steps, score, nodes, positions)
     if len(counts) > 1:
         from viete.report.pictures.curve import curve

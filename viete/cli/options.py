@@ -354,7 +354,7 @@ class WeightOptions:
         drawn = {} if self.seed is None else initial_weights(card, self.seed)
         return (self.drawn(card) or drawn) | literal_fractions(card)
 
-    def given(self, card: CardData) -> Path | dict[str, Any] | None:
+    def or_drawn(self, card: CardData) -> Path | dict[str, Any] | None:
         """The file, or what ``--among`` draws; None where the seed says all."""
         return self.weights or self.drawn(card, "float64") or None
 

@@ -64,7 +64,7 @@ def probe(
     card, model = source.opened(weights)
     if model is None:
         weights.complete(card)
-        model = Card.of(card).with_weights(weights.given(card), seed=weights.seed or 0)
+        model = Card.of(card).with_weights(weights.or_drawn(card), seed=weights.seed or 0)
     found = model.probes(of, texts, label, method=method, kind=kind, held=held, penalty=penalty)
     form = "" if output is None else output.suffix
     if form == ".svg":

@@ -42,7 +42,7 @@ HEADINGS = {1: "title", 2: "section*", 3: "subsection*"}
 _SECTION = re.compile(r"^\s*\\(title|(?:sub)*section)\*?\{(.*)\}\s*$")
 _TABLE = re.compile(r"^\s*\\begin\{(?:tabular|longtable|tabularx)\*?\}")
 _SKIP = re.compile(
-    r"^\s*\\(documentclass|usepackage|allowdisplaybreaks|date|begin\{document|end\{document|"
+    r"^\s*\\(documentclass|usepackage|allowdisplaybreaks|setlist|date|begin\{document|end\{document|"
     r"maketitle|toprule|midrule|bottomrule|hline|centering|begin\{table|end\{table|end\{tabular|"
     r"end\{longtable|endhead|medskip|noindent|ifdefined|DeclareUnicodeCharacter|fi)\b"
 )
@@ -86,7 +86,8 @@ def unescape(text: str) -> str:
 def write_latex(blocks: Iterable[Block]) -> str:
     """A complete LaTeX document."""
     body = "\n\n".join([*map(write_block, with_lists(simple(blocks))), "\\end{document}\n"])
-    return f"{HEAD}{declarations(body)}\\begin{{document}}\n\n{body}"
+    room = "\\setlist{itemsep=2.5ex}\n" * (r"\underline{\qquad" in body)  # to write by hand
+    return f"{HEAD}{room}{declarations(body)}\\begin{{document}}\n\n{body}"
 
 
 def write_block(block: WriterBlock) -> str:

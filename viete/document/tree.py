@@ -340,7 +340,7 @@ def field(letters: int) -> str:
 
 def typst_field(letters: int) -> str:
     """A place to write in, as Typst."""
-    return f"#box(width: {letters / 2}em, height: 1.1em, stroke: (bottom: 0.5pt))"
+    return f"#box(width: {0.6 * letters:g}em, height: 1.6em, stroke: (bottom: 0.5pt))"
 
 
 def matrix(block: Matrix, typst: bool = False) -> str:

@@ -49,10 +49,10 @@ def worksheet(lesson: Lesson, blank: Sequence[str] = ()) -> Worksheet:
     that the lesson follows; the others are worked out as examples. Raises VieteError for a name
     that no step makes.
     """
-    return Questions(lesson, blank).worksheet()
+    return Blanking(lesson, blank).worksheet()
 
 
-class Questions:
+class Blanking:
     """Numbers the lines that are asked, in the order of the steps."""
 
     def __init__(self, lesson: Lesson, blank: Sequence[str]) -> None:
@@ -107,13 +107,13 @@ class Questions:
 
     def step(self, step: LessonStep, answers: list[Block]) -> LessonStep:
         if step not in self.asked:
-            sides = [self.given(s, step, s.place) for s in step.sides]
+            sides = [self.example(s, step, s.place) for s in step.sides]
             return replace(step, sides=sides, status=[], register=list(self.register(step)))
         places = [s.place for s in step.sides if s.place is not None]
         sides = []
         for side in step.sides:
             if side.place is None or side.place != places[-1]:
-                sides.append(self.given(side, step, side.place))
+                sides.append(self.example(side, step, side.place))
                 continue
             first = self.number
             lines = [replace(x, number=self.next()) if x.name and x.value + x.digits else x
@@ -127,7 +127,7 @@ class Questions:
         self.number += 1
         return self.number
 
-    def given(self, side: Column, step: LessonStep, place: int | None) -> Column:
+    def example(self, side: Column, step: LessonStep, place: int | None) -> Column:
         """Lines whose numbers are given; what is put in is left out where it is an answer."""
         last = max((s.place for s in step.sides if s.place is not None), default=None)
         reads = bool(step.reads & self.hidden) or step in self.asked

@@ -1,0 +1,150 @@
+"""A worksheet asks for numbers of a lesson, and its key has exactly those."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import viete as vt
+from tests.command_line import viete
+from tests.report.test_lesson import of, small
+from viete.cli.app import command
+from viete.document.rendering import STYLES
+from viete.document.tree import Chain
+from viete.errors import VieteError
+from viete.evaluate.initial_weights import literal_fractions, weights_among
+from viete.evaluate.schedule import program
+from viete.report.lesson.document import Lesson, LessonStep, write_lesson
+from viete.report.lesson.formulas import NumberFormulas
+from viete.report.lesson.making import run_to_the_end
+from viete.report.lesson.worksheet import Worksheet, is_called, worksheet
+
+CARDS = ["exact-lesson", "dialog-all", "attention-only-2"]
+
+
+def questions(found: Worksheet) -> dict[int, Chain]:
+    """The lines with fields, by their numbers."""
+    return {x.number: x for s in found.sheet.steps for c in s.sides for x in c.lines if x.blanks}
+
+
+def answers(found: Worksheet) -> dict[int, Chain]:
+    return {x.number: x for x in found.key if isinstance(x, Chain) and x.number}
+
+
+@pytest.mark.parametrize("name", CARDS)
+def test_the_key_has_the_numbers_of_the_lesson(name: str) -> None:
+    """Every question has its answer, which is the lesson's own line at the last position."""
+    told = of(name, [1, 0])
+    found = worksheet(told)
+    asked, known = questions(found), answers(found)
+    assert [*asked] == [*known] == [*range(1, len(asked) + 1)] and len(asked) > 5
+    lines = [x for s in told.steps[1:] for c in s.sides if c.place == 1 for x in c.lines if x.name]
+    for (number, line), own in zip(known.items(), lines, strict=True):
+        assert (line.name, line.sides, line.digits) == (own.name, own.sides, own.digits)
+        assert line.value + line.digits
+        blank = asked[number]
+        assert (blank.name, blank.value, blank.digits, blank.put_in) == (line.name, "", "", "")
+
+
+def test_the_answers_are_the_values_of_the_run() -> None:
+    card, weights = small("exact-lesson")
+    run, _ = run_to_the_end(card, {"t": np.array([0, 1])}, weights)
+    known = {x.name: x for x in answers(worksheet(of("exact-lesson", [0, 1]))).values()}
+    write = NumberFormulas("unicode", 6)
+    for value in ("x", "Q", "S", "A", "r", "u", "m", "s", "z", "logits"):
+        row = list(run.store[value, ()].array[1])
+        assert known[f"{value}₁"].value == write.value(row, False)[0]
+
+
+def test_a_sheet_does_not_tell_its_answers() -> None:
+    """Neither the register, nor the summaries, nor the example that reads what is asked."""
+    told = of("exact-lesson", [0, 1])
+    text = write_lesson(worksheet(told).sheet, "text")
+    assert "27 %" not in text and "predicts a" not in text and "1 / (1 + e)" not in text
+    assert "K₀ = x₀ W^K = x₀ = (1, 0)" in text and "1·1 + 0·1" not in text
+    whole = write_lesson(told, "text")
+    assert "1·1 + 0·1" in whole and "1 / (1 + e)" in whole
+
+
+def test_the_values_to_ask_for_are_named() -> None:
+    found = worksheet(of("exact-lesson", [0, 1]), ["Q", "A"])
+    assert {x.name for x in questions(found).values()} == {"Q₁", "exp(S₁)", "sum(exp(S₁))", "A₁"}
+    assert "S₁ = causal(w)[1] = (1, 2)" in write_lesson(found.sheet, "text")
+    block = LessonStep(3, 2, "A^{2,h}", "", [], "")
+    assert [is_called(block, x) for x in ("A", "A^2", "A^{2,h}", "A^1", "B")] == [True] * 3 + [
+        False, False
+    ]  # fmt: skip
+    with pytest.raises(VieteError, match="no step makes B; the steps make x, Q, K"):
+        worksheet(of("exact-lesson", [0, 1]), ["B"])
+
+
+def sheets(style: str) -> list[tuple[Lesson, Worksheet]]:
+    told = [of("exact-lesson", [0, 1], style=style), of("dialog-all", [1, 0], style=style)]
+    return [(x, worksheet(x)) for x in told]
+
+
+@pytest.mark.parametrize("form", STYLES)
+def test_every_format_has_fields(form: str) -> None:
+    marks = {"html": "<input", "typst": "#box(width", "text": "________", "md": r"\underline{\qq",
+             "latex": r"\underline{\qq"}  # fmt: skip
+    for told, found in sheets(STYLES[form]):
+        sheet, key = found.write(form)
+        count = sum(len(x.blanks) for x in questions(found).values())
+        assert len(re.findall(re.escape(marks[form]) + "_*", sheet)) == count
+        assert marks[form] not in key and found.write_both(form).count(marks[form]) >= count
+        assert marks[form] not in write_lesson(told, form)
+
+
+def test_typst_takes_lessons_and_worksheets() -> None:
+    typst = pytest.importorskip("typst")
+    for told, found in sheets("typst"):
+        for text in (write_lesson(told, "typst"), found.write_both("typst")):
+            assert typst.compile(text.encode()).startswith(b"%PDF")
+
+
+def test_the_command_says_what_it_wrote(tmp_path: Path) -> None:
+    made = viete("lesson", "exact-lesson", "-t", "a b", "--exercise", "-o", tmp_path / "s.html")
+    assert "s.html (the worksheet)" in made.err and "s-key.html (its key)" in made.err
+    assert "<input" in (tmp_path / "s.html").read_text("utf-8")
+    assert "a₁" not in (tmp_path / "s-key.html").read_text("utf-8")
+    printed = viete("lesson", "exact-lesson", "-t", "a b", "--blank", "Q").out
+    assert "Q₁ = x₁ W^Q = x₁ = (________, ________)" in printed and "\nKey\n" in printed
+    with pytest.raises(VieteError, match="give -o NAME.pdf"):
+        command()(["lesson", "exact-lesson", "-t", "a b", "-f", "pdf"], standalone_mode=False)
+
+
+# -- random weights among given numbers -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["dialog-all", "exact-lesson", "symbolic-transformer"])
+def test_random_weights_are_among_the_numbers(name: str) -> None:
+    card = vt.read(name).bind(**({} if name == "exact-lesson" else {"V": 5}))
+    found = weights_among(card, 3, "-1, 0, 1/3")
+    assert found.keys() == card.parameter_shapes.keys()
+    own = literal_fractions(card)
+    for key, (p, _, shape) in program(card).parameters.items():
+        values = set(found[key].flat)
+        if p.value:
+            assert np.array_equal(found[key], np.broadcast_to(own[key], shape))
+        elif p.init in ("0", "1"):
+            assert values == {Fraction(p.init)}
+        else:
+            assert values <= {-1, 0, Fraction(1, 3)}
+    again = weights_among(card, 3, "-1 0 1/3")
+    assert all(np.array_equal(found[k], again[k]) for k in found)
+
+
+def test_bad_numbers_are_one_sentence() -> None:
+    small_card = ["run", "symbolic-transformer", "-t", "1", "--set", "V=3", "--set", "d=2"]
+    for more, why in (
+        (["--among", "-1,0"], "give --seed too"),
+        (["--seed", "1", "--among", " "], "numbers to draw from"),
+        (["--seed", "1", "--among", "1/0"], "divides by zero"),
+        (["--seed", "1", "--among", "a"], "a literal is a number"),
+    ):
+        with pytest.raises(VieteError, match=why):
+            command()([*small_card, *more], standalone_mode=False)
