@@ -113,7 +113,7 @@ def test_the_command_says_what_it_wrote(tmp_path: Path) -> None:
     assert "a₁" not in (tmp_path / "s-key.html").read_text("utf-8")
     printed = viete("lesson", "exact-lesson", "-t", "a b", "--blank", "Q").out
     assert "Q₁ = x₁ W^Q = x₁ = (________, ________)" in printed and "\nKey\n" in printed
-    with pytest.raises(VieteError, match="give -o NAME.pdf"):
+    with pytest.raises(VieteError, match=r"give -o NAME\.pdf"):
         command()(["lesson", "exact-lesson", "-t", "a b", "-f", "pdf"], standalone_mode=False)
 
 

@@ -37,14 +37,19 @@ def lesson(
     digits: Annotated[int, typer.Option(help="Certified digits of what is no fraction.")] = 6,
     exercise: Annotated[
         bool,
-        typer.Option("--exercise", help="Write a worksheet and its key: the numbers of the last "
-                     "followed position are fields to fill in. With -o sheet.html the key is "
-                     "sheet-key.html."),
+        typer.Option(
+            "--exercise",
+            help="Write a worksheet and its key: the numbers of the last "
+            "followed position are fields to fill in. With -o sheet.html the key is "
+            "sheet-key.html.",
+        ),
     ] = False,
     blank: Annotated[
         str | None,
-        typer.Option(metavar="NAMES", help="Of a worksheet: ask for these values only, such as "
-                     "--blank Q,S,A."),
+        typer.Option(
+            metavar="NAMES",
+            help="Of a worksheet: ask for these values only, such as --blank Q,S,A.",
+        ),
     ] = None,
     form: Annotated[str | None, format_option(PRINTED)] = None,
     output: Output = None,
@@ -88,10 +93,10 @@ def lesson(
     sheet = worksheet(made, split_names(blank, "--blank") if blank is not None else ())
     if output is None:
         return emit(sheet.write_both(written_in), None)
-    texts = [finished(text, form, written_in) for text in sheet.write(written_in)]
+    texts = [finished(x, form, written_in) for x in sheet.write(written_in)]
     files = [output, output.with_stem(f"{output.stem}-key")]
-    for text, file in zip(texts, files, strict=True):
-        emit(text, file, source.name)
+    for page, file in zip(texts, files, strict=True):
+        emit(page, file, source.name)
     print(f"written: {files[0]} (the worksheet), {files[1]} (its key)", file=sys.stderr)
 
 

@@ -41,7 +41,7 @@ def by_typst(source: str) -> bytes:
     try:
         out: bytes = typst.compile(source.encode())
     except Exception as error:  # its own class says no more
-        raise VieteError(f"Typst does not compile this document: {str(error):.200}") from None
+        raise VieteError(f"Typst does not compile this document: {error!s:.200}") from None
     return out
 
 

@@ -27,7 +27,8 @@ from viete.notation.lexer import (
 
 ESCAPES = {
     "\\": r"\textbackslash{}", "_": r"\_", "&": r"\&", "%": r"\%", "#": r"\#", "{": r"\{",
-    "}": r"\}", "\u00a0": "~", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "$": r"\$", "…": r"\dots{}",
+    "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "$": r"\$", "…": r"\dots{}",
+    "\u00a0": "~",
 }  # fmt: skip
 SIGNS = {
     "≤": r"\le", "≥": r"\ge", "≠": r"\ne", "×": r"\times", "→": r"\to", "−": "-", "∂": r"\partial",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 from viete.errors import Text
@@ -120,14 +120,14 @@ class Chain:
         found = dict.fromkeys(t for t in (*self.rows, self.put_in, self.value) if t)
         return [t for t in found if t != self.name]
 
-    def formula(self, about: str, field: Callable[[int], str] = "_".__mul__) -> str:
+    def formula(self, about: str, blank: Callable[[int], str] = "_".__mul__) -> str:
         """All of it as one formula; ``about`` is the sign before the digits.
 
-        ``field`` makes a place to write in, for so many letters.
+        ``blank`` makes a place to write in, for so many letters.
         """
         out = " = ".join([self.name, *self.sides])
         if self.blanks:
-            fields = ", ".join(map(field, self.blanks))
+            fields = ", ".join(map(blank, self.blanks))
             out += f" = ({fields})" if self.row else f" = {fields}"
         return out + (f" {about} {self.digits}" if self.digits else "")
 
@@ -305,10 +305,12 @@ def simple(blocks: Iterable[Block], typst: bool = False) -> Iterator[Block]:
                 yield paragraph(" → ".join(marked(c, typst) for c in block.chips))
             case Chain():
                 about = "≈" if typst else r"\approx"
-                text = f"${block.formula(about, typst_field if typst else field)}$"
+                text = f"${block.formula(about, typst_blank if typst else latex_blank)}$"
                 text = text if block.name else ""
                 mark = f"**({block.number})** " * bool(block.number)
-                yield item(mark + (f"{text} ({block.note})" if text and block.note else text or block.note))
+                yield item(
+                    mark + (f"{text} ({block.note})" if text and block.note else text or block.note)
+                )
             case SideBySide():
                 for side in block.sides:
                     yield from [paragraph(f"*{side.title}*")] * bool(side.title)
@@ -329,16 +331,15 @@ def simple(blocks: Iterable[Block], typst: bool = False) -> Iterator[Block]:
 def with_one_pipeline(panels: Iterable[Panel]) -> Iterator[Panel]:
     """Steps of one stage: on paper it is enough that the first of them shows the pipeline."""
     for k, p in enumerate(panels):
-        blocks = p.blocks if k == 0 else [b for b in p.blocks if not isinstance(b, Pipeline)]
-        yield Panel(p.number, p.title, blocks)
+        yield replace(p, blocks=[b for b in p.blocks if k == 0 or not isinstance(b, Pipeline)])
 
 
-def field(letters: int) -> str:
+def latex_blank(letters: int) -> str:
     """A place to write in, as LaTeX."""
     return r"\underline{" + r"\qquad" * (1 + letters // 4) + "}"
 
 
-def typst_field(letters: int) -> str:
+def typst_blank(letters: int) -> str:
     """A place to write in, as Typst."""
     return f"#box(width: {0.6 * letters:g}em, height: 1.6em, stroke: (bottom: 0.5pt))"
 

@@ -79,8 +79,8 @@ class ExactSummaries(Summaries):
         if level == CLOSED:
             return f"From {name} on, {whose} are again made of roots and powers of e."
         first, self.named = not self.named, True
-        meant = (" They are still exact, and their digits are proven. Whether two of them are equal "
-                 "cannot always be decided.")  # fmt: skip
+        meant = (" They are still exact, and their digits are proven. Whether two of them are "
+                 "equal cannot always be decided.")  # fmt: skip
         return (
             f"From {name} on, {whose} are too long to write out, so each has a name.{meant * first}"
         )

@@ -29,8 +29,8 @@ class Explainer:
         out = [capital(meaning)] if meaning else []
         out += dict.fromkeys(s for s in self.of(e) if s)
         if residual:
-            out.append("A residual sum: the earlier value is kept, and a result computed from it is "
-                       "added.")  # fmt: skip
+            out.append("A residual sum: the earlier value is kept, and a result computed from it "
+                       "is added.")  # fmt: skip
         return [s if s.endswith((".", "!", "?")) else s + "." for s in out]
 
     def of(self, e: Expr) -> Iterator[str]:

@@ -144,8 +144,8 @@ class Maker(Teller):
             return []
         return [
             f"The text has {len(self.tracks)} positions. The lesson shows all numbers of position"
-            f"{'s' * (len(self.followed) > 1)} {listed(map(self.place, self.followed))}, and of the "
-            "other positions what is read from them."
+            f"{'s' * (len(self.followed) > 1)} {listed(map(self.place, self.followed))}, and of "
+            "the other positions what is read from them."
         ]
 
     # -- parts and steps ---------------------------------------------------------------------------
@@ -225,7 +225,9 @@ class Maker(Teller):
             name = self.formulas.e(Pick(left, (num(j),)))
             lines.append(Chain(name, (), "", self.formulas.brief(list(stored.array[j]), False)))
         if len(rest) > MOST_OTHERS:
-            lines.append(Chain("", note=f"{len(rest) - MOST_OTHERS} more are computed the same way"))
+            lines.append(
+                Chain("", note=f"{len(rest) - MOST_OTHERS} more are computed the same way")
+            )
         return [Column("Other positions that are read", lines)] if lines else []
 
     def entry(self, turn: Turn) -> list[RegisterRow]:

@@ -58,8 +58,8 @@ class Reasons:
             case role.EMBED:
                 table = self.parameter(e, "token")
                 yield (f"A model calculates with vectors, not with words. The table {table} holds "
-                       "one vector, a row of numbers, for every token of the vocabulary. Each token "
-                       f"of the text is replaced by its row{self.looked_up(e)}")  # fmt: skip
+                       "one vector, a row of numbers, for every token of the vocabulary. Each "
+                       f"token of the text is replaced by its row{self.looked_up(e)}")  # fmt: skip
                 yield "Training can give similar vectors to tokens that are used alike"
             case role.POSITIONS if table := self.parameter(e, "position"):
                 yield from self.first_rows(e)
@@ -97,7 +97,7 @@ class Reasons:
                        "greater, the better. Row j holds the scores of position j, one for each "
                        "position that it could read")  # fmt: skip
                 if width := self.divisor(e):
-                    yield (f"Longer vectors have larger inner products, and the division by {width} "
+                    yield (f"Longer vectors have larger inner products. The division by {width} "
                            "makes up for that. Without it, softmax would put nearly all weight on "
                            "one position")  # fmt: skip
             case role.MASK:
@@ -131,9 +131,12 @@ class Reasons:
                        "compute a change")  # fmt: skip
                 yield "The sum is called the residual stream: every part reads it and adds to it"
             case role.MLP:
-                yield ("Attention has moved information between positions. The MLP (multi-layer "
-                       "perceptron) now transforms each position on its own" if self.after_mix(e)
-                       else "The MLP (multi-layer perceptron) transforms each position on its own")
+                yield (
+                    "Attention has moved information between positions. The MLP (multi-layer "
+                    "perceptron) now transforms each position on its own"
+                    if self.after_mix(e)
+                    else "The MLP (multi-layer perceptron) transforms each position on its own"
+                )
                 yield ("Between its matrices a function that is not linear acts on each entry. "
                        "Without it, several matrices could do no more than a single "
                        "one")  # fmt: skip
@@ -158,7 +161,7 @@ class Reasons:
                        "that really comes next gets a high probability. Training changes the "
                        "weights to make the loss smaller")  # fmt: skip
             case role.PLACES:
-                yield "Positions are looked up in a table by number: here each token gets its number"
+                yield "Positions are looked up in a table: here each token gets its number"
             case role.COUNTED:
                 yield "Only tokens that are marked with 1 get a number of their own"
             case role.PAIRS:
@@ -188,7 +191,8 @@ class Reasons:
                 case role.MIX:
                     yield f"${show(at(e.left), self.style)}$ holds what each position has read."
                 case role.RESIDUAL:
-                    yield f"The residual stream is now {self.what_stays(e, at)} plus {self.added(e)}."
+                    kept = self.what_stays(e, at)
+                    yield f"The residual stream is now {kept} plus {self.added(e)}."
                 case role.NORM:
                     yield "All rows have one size again."
                 case role.MLP:

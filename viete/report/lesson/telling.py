@@ -148,8 +148,8 @@ class Teller:
         """The first part: words become numbers."""
         why = ["The text is given as the numbers of its tokens."]
         if self.has_words():
-            why = ["A model can only calculate with numbers. So each token is replaced by its place "
-                   f"in the vocabulary, counted from 0: {self.mapping()}."]  # fmt: skip
+            why = ["A model can only calculate with numbers. So each token is replaced by its "
+                   f"place in the vocabulary, counted from 0: {self.mapping()}."]  # fmt: skip
         chains = []
         for i, ids in self.ids():
             name = show(Ref(i.symbol), self.style)

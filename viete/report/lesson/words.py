@@ -14,7 +14,8 @@ from viete.report.lesson.explaining import Explainer
 from viete.report.lesson.reasons import Put, Reasons, unchanged
 
 PHRASES = {
-    role.EMBED: "look up the vector of each token", role.POSITIONS: "add the vector of each position",
+    role.EMBED: "look up the vector of each token",
+    role.POSITIONS: "add the vector of each position",
     role.NORM: "rescale each row", role.QUERY: "compute the queries", role.KEY: "compute the keys",
     role.VALUE: "compute the values", role.SCORES: "compare every query with every key",
     role.MASK: "mask what may not be read", role.WEIGHTS: "turn the scores into weights",
@@ -42,7 +43,8 @@ CHIPS = {
 }  # fmt: skip
 NOUNS = {
     role.EMBED: "the tokens as vectors", role.QUERY: "queries: what each position is looking for",
-    role.KEY: "keys: what each position offers", role.VALUE: "values: what others read from each position",
+    role.KEY: "keys: what each position offers",
+    role.VALUE: "values: what others read from each position",
     role.SCORES: "scores: how well each query matches each key",
     role.WEIGHTS: "attention weights: how much each position reads from each",
     role.MIX: "what each position has read", role.OUTPUT: "the attention output",

@@ -38,7 +38,7 @@ class Worksheet:
 
     def write_both(self, form: str) -> str:
         """The sheet and behind it the key, in one document."""
-        title, *rest = self.key
+        _, *rest = self.key
         return render([*document(self.sheet), heading(2, "Key"), *rest], form)
 
 
@@ -61,8 +61,8 @@ class Blanking:
         computed = [s for s in lesson.steps if s.equation >= 0]
         for name in blank:
             if not any(is_called(s, name) for s in computed):
-                known = dict.fromkeys(without_index(s.makes) for s in computed)
-                raise VieteError(f"--blank: no step makes {name}; the steps make {', '.join(known)}")
+                known = ", ".join(dict.fromkeys(without_index(s.makes) for s in computed))
+                raise VieteError(f"--blank: no step makes {name}; the steps make {known}")
         names = blank or [s.makes for s in computed]
         self.asked = [s for s in computed if any(is_called(s, name) for name in names)]
         self.hidden = {s.equation for s in self.asked}
