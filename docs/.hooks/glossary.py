@@ -37,7 +37,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 def on_page_content(html: str, page: Any, config: Any, files: Any, **_: Any) -> str:
     """A page whose words of the glossary are links to it."""
     words = dict(glossary(Path(config["docs_dir"], PAGE)))
-    if page.file.src_uri == PAGE or 'class="doc doc-' in html or not words:
+    if page.file.src_uri in (PAGE, "index.md") or 'class="doc doc-' in html:
         return html
     url = get_relative_url(files.get_file_from_path(PAGE).url, page.file.url)
     linked = set[str]()

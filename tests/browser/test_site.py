@@ -1,0 +1,105 @@
+"""The built site from a disk: for everyone, on a phone and on a desk, in the light and in the dark.
+
+`make browser` runs these; they need Chromium, Node and, for axe-core, `npm ci` in page/.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.browser.devtools import look_at, look_at_each
+from tests.browser.test_explore import AXE
+
+pytestmark = pytest.mark.browser
+ROOT = Path(__file__).parents[2]
+PHONE, DESK = 390, 1366
+AT_A_TIME = 12  # pages that one browser opens
+BY_ITSELF = ("embedded", "404.html")  # what is no page in the site's frame
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built as CI builds it."""
+    folder = tmp_path_factory.mktemp("site")
+    built = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", folder],
+        cwd=ROOT, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert built.returncode == 0, built.stderr
+    return folder
+
+
+def pages(site: Path) -> list[Path]:
+    """The pages that have the site's frame."""
+    return [
+        page for page in sorted(site.rglob("*.html"))
+        if not set(page.relative_to(site).parts) & set(BY_ITSELF)
+    ]  # fmt: skip
+
+
+LOOK = """(async () => {
+    await new Promise((done) => setTimeout(done, 300));
+    const root = document.documentElement;
+    const {violations} = await axe.run(document,
+      {iframes: false, preload: false, resultTypes: ["violations"]});
+    return {wide: root.scrollWidth - root.clientWidth, violations: violations.map((v) =>
+      [v.id, v.nodes.slice(0, 3).map((n) => n.html.slice(0, 200))])};
+})()"""
+
+
+@pytest.mark.parametrize(("width", "dark"), [(PHONE, True), (PHONE, False), (DESK, False)])
+def test_every_page_is_for_everyone(site: Path, width: int, dark: bool) -> None:
+    """axe-core finds nothing; nothing is wider than the screen, or fetched from elsewhere."""
+    found: dict[str, Any] = {}
+    for first in range(0, len(pages(site)), AT_A_TIME):
+        some = pages(site)[first : first + AT_A_TIME]
+        visits = [{"page": p.as_uri(), "width": width, "height": 900, "dark": dark} for p in some]
+        looked = look_at_each(visits, AXE.read_text("utf-8") + ";\n" + LOOK, seconds=400)
+        for page, look in zip(some, looked, strict=True):
+            fetched = [x for x in look["requests"] if not x.startswith(("file:", "data:"))]
+            if look["value"] != {"wide": 0, "violations": []} or fetched or look["events"]:
+                found[str(page.relative_to(site))] = look["value"], fetched, look["events"]
+    assert found == {}
+
+
+@pytest.mark.parametrize(("word", "page"), [
+    ("lesson", "guides/"), ("glossary", "reference/glossary.html"), ("tutorial", "learn/"),
+])  # fmt: skip
+def test_the_search_works_from_a_disk(site: Path, word: str, page: str) -> None:
+    home = (site / "index.html").as_uri()
+    look = look_at(home, width=DESK, dark=False, expression=f"""(async () => {{
+        const field = document.querySelector(".md-search__input");
+        field.focus();
+        field.value = "{word}";
+        field.dispatchEvent(new Event("input", {{bubbles: true}}));
+        field.dispatchEvent(new KeyboardEvent("keyup", {{bubbles: true}}));
+        const found = () => [...document.querySelectorAll(".md-search-result__link")];
+        for (let k = 0; k < 100 && !found().length; k++)
+          await new Promise((done) => setTimeout(done, 60));
+        return found().slice(0, 5).map((link) => link.href);
+    }})()""")  # fmt: skip
+    assert any(f"/{page}" in link for link in look["value"]), look["value"]
+
+
+def test_a_frame_follows_the_page_into_the_dark(site: Path) -> None:
+    home = (site / "index.html").as_uri()
+    look = look_at(home, width=DESK, dark=False, expression="""(async () => {
+        const frame = document.querySelector(".embedded iframe");
+        frame.scrollIntoView();
+        const asked = [];
+        addEventListener("message", ({data, source}) =>
+          source === frame.contentWindow && asked.push(data));
+        for (let k = 0; k < 50 && !asked.length; k++)
+          await new Promise((done) => setTimeout(done, 60));
+        const before = frame.name;
+        document.querySelector("[data-md-component=palette] label:not([hidden])").click();
+        await new Promise((done) => setTimeout(done, 300));
+        return [asked.length > 0, before, frame.name];
+    })()""")  # fmt: skip
+    assert look["value"] == [True, "light", "dark"]

@@ -1,0 +1,38 @@
+"""The checks of the built site, which run on it in `make docs`."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+HOOKS = Path(__file__).parents[2] / "docs" / ".hooks"
+
+
+@pytest.fixture(scope="module")
+def checks() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("site_checks", HOOKS / "checks.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_dollars_are_found_in_text_alone(checks: ModuleType) -> None:
+    assert checks.dollars("<p>the pattern $A^{1,2}$ of <code>$x$</code></p>") == [
+        "shows '$A^{1,2}$'"
+    ]
+    assert checks.dollars("<pre>$ viete\n$ run</pre><p>5 $ a day</p><math>$a$</math>") == []
+
+
+def test_links_that_lead_nowhere(checks: ModuleType, tmp_path: Path) -> None:
+    other = tmp_path / "other.html"
+    other.write_text('<h2 id="here">', "utf-8")
+    page = '<a href="other.html#here"></a><a href="other.html#there"></a><img src="none.svg">'
+    assert checks.dead_links(tmp_path / "page.html", page) == [
+        "the link other.html#there leads to no place of that page",
+        "the link none.svg leads to no file",
+    ]
+    assert checks.dead_links(other, '<a href="#here"></a><a href="https://viete.org/x"></a>') == []
