@@ -8,12 +8,12 @@ from types import ModuleType
 
 import pytest
 
-HOOKS = Path(__file__).parents[2] / "docs" / ".hooks"
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
 def checks() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("site_checks", HOOKS / "checks.py")
+    spec = importlib.util.spec_from_file_location("site_checks", ROOT / "docs/.hooks/checks.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -36,3 +36,10 @@ def test_links_that_lead_nowhere(checks: ModuleType, tmp_path: Path) -> None:
         "the link none.svg leads to no file",
     ]
     assert checks.dead_links(other, '<a href="#here"></a><a href="https://viete.org/x"></a>') == []
+
+
+def test_the_home_page_shows_equations_of_the_card() -> None:
+    page = (ROOT / "docs/index.md").read_text("utf-8")
+    card = iter((ROOT / "viete/cards/shipped/letters-attention.md").read_text("utf-8").split("\n"))
+    shown = page.split("```markdown\n")[1].split("```")[0].splitlines()
+    assert len(shown) > 10 and all(line in card for line in shown)

@@ -2,8 +2,11 @@
 (() => {
   const commands = (code) => {
     const lines = code.textContent.trimEnd().split("\n");
-    const asked = lines.filter((line) => line.startsWith("$ ")).map((line) => line.slice(2));
-    return (asked.length ? asked : lines).join("\n");
+    if (!lines.some((line) => line.startsWith("$ "))) return lines.join("\n");
+    const goesOn = (k) => k > 0 && lines[k - 1].endsWith("\\") && (asks(k - 1) || goesOn(k - 1));
+    const asks = (k) => lines[k].startsWith("$ ");
+    const asked = lines.filter((_, k) => asks(k) || goesOn(k));
+    return asked.map((line) => line.replace(/^\$ /, "")).join("\n");
   };
   for (const code of document.querySelectorAll(".highlight pre > code")) {
     const button = document.createElement("button");
