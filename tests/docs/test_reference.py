@@ -1,33 +1,69 @@
-"""The reference: what it names is there, public and documented."""
+"""The Python reference: what it names is there, public and documented; examples are code."""
 
 from __future__ import annotations
 
 import re
+from functools import reduce
 from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-PAGE = (Path(__file__).parents[2] / "docs/reference/python.md").read_text("utf-8")
-ENTRIES = re.findall(r"^::: (\S+)$(?:\n    options:\n      members: \[(.*)\])?", PAGE, re.M)
+DOCS = Path(__file__).parents[2] / "docs"
+NOUNS = ("card", "model", "run")
 
 
-@pytest.mark.parametrize(("name", "members"), ENTRIES, ids=[name for name, _ in ENTRIES])
-def test_what_it_names_is_public_and_documented(name: str, members: str) -> None:
+def hook(name: str) -> ModuleType:
+    """A hook of the site."""
+    spec = spec_from_file_location(name, DOCS / f".hooks/{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+MODULES = hook("modules").modules()
+ENTRIES = [
+    entry for page in NOUNS
+    for entry in re.findall(
+        r"^::: (\S+)$", (DOCS / f"reference/python/{page}.md").read_text("utf-8"), re.M
+    )
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("entry", MODULES, ids=lambda entry: entry.name)
+def test_a_module_of_the_index_is_public_and_documented(entry: tuple[str, list[str], str]) -> None:
+    name, members, purpose = entry
     module = import_module(name)
-    assert module.__doc__
-    for member in filter(None, members.split(", ")):
+    assert module.__doc__ and purpose
+    for member in members:
         assert getattr(module, member).__doc__, member
         assert member in getattr(module, "__all__", [member]), member
 
 
-def test_it_names_what_the_package_offers() -> None:
+def test_the_index_has_a_row_for_each_link_to_a_module() -> None:
+    links = re.findall(r"\]\((viete\.[\w.]+)\.md\)", hook("modules").INDEX.read_text("utf-8"))
+    assert set(links) == {module.name for module in MODULES}
+    assert len(MODULES) == len({module.name for module in MODULES}) > 50
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_a_method_of_the_nouns_is_there_and_documented(entry: str) -> None:
+    room, _, rest = entry.removeprefix("viete.nouns.").partition(".")
+    found = reduce(getattr, rest.split("."), import_module(f"viete.nouns.{room}"))
+    assert getattr(found, "__doc__", None)
+
+
+def test_the_nouns_have_what_the_package_offers() -> None:
     import viete
 
-    named = {
-        m
-        for name, members in ENTRIES
-        if name.startswith("viete.nouns")
-        for m in members.split(", ")
-    }
-    assert named >= set(viete.__all__) - {"VieteError", "__version__"}
+    offered = set(viete.__all__) - {"VieteError", "__version__", "Card"}
+    assert {entry.rpartition(".")[2] for entry in ENTRIES} >= offered
+
+
+def test_an_example_of_a_docstring_becomes_a_block_of_code() -> None:
+    fenced = hook("docstrings").fenced
+    text = "What it does.\n\n>>> a = f(1)          # doctest: +SKIP\n>>> a\n2\n\nMore.\n"
+    assert fenced(text) == "What it does.\n\n```pycon\n>>> a = f(1)\n>>> a\n2\n```\n\nMore.\n\n"
