@@ -98,6 +98,19 @@ def test_every_block_and_head_gets_the_literal():
     assert exact["W^{1,h}"][1][0][0] == 1 and exact["W^{2,h}"][0][0][0] == 1
 
 
+def test_a_literal_for_each_member():
+    """Block after block, in each head after head."""
+    six = ", ".join(["I", "0", "[1 2; 3 4]", "-1", "I", "2"])
+    model = card(six, columns=2, symbol="W^{i,h}")
+    exact = literal_fractions(model)
+    assert exact["W^{1,h}"] == [[[1, 0], [0, 1]], [[0, 0], [0, 0]], [[1, 2], [3, 4]]]
+    assert exact["W^{2,h}"] == [[[-1, -1], [-1, -1]], [[1, 0], [0, 1]], [[2, 2], [2, 2]]]
+    for name, array in literal_weights(model).items():
+        assert np.array_equal(array, np.array(exact[name], dtype=float))
+    with pytest.raises(VieteError, match=r"these are 2 literals, and .* has 6 members"):
+        literal_weights(card("I, 0", columns=2, symbol="W^{i,h}"))
+
+
 def test_without_a_value_there_is_no_literal():
     assert literal_fractions(card("")) == literal_weights(card("")) == {}
 

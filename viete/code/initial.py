@@ -12,7 +12,7 @@ from viete.code.expression import MUL, Code
 from viete.code.identifiers import plain_letter
 from viete.code.layout import docstring, statement
 from viete.errors import Text
-from viete.evaluate.initial_weights import cell, literal
+from viete.evaluate.initial_weights import cell, literal, literal_array, member_texts
 from viete.evaluate.schedule import program
 from viete.graph.card import CardData, Parameter
 from viete.notation.parser import parse
@@ -90,7 +90,9 @@ class Initial:
         return self.body.lowering.of(parse(text, self.model.size_scope))
 
     def literal(self, p: Parameter, lead: list[str], core: list[str], every: str) -> str:
-        """``[1 0; 0 1]``, ``I`` or a number."""
+        """``[1 0; 0 1]``, ``I`` or a number, or one of these for each member."""
+        if len(member_texts(p)) > 1:
+            return self.members(p)
         if p.value == "I":
             made = self.form["eye"].format("", core[0])
         elif p.value.startswith("["):
@@ -99,6 +101,19 @@ class Initial:
         else:
             return self.filled(every, self.amount(cell(p, p.value)))
         return self.form["spread"].format(every, made) if lead else made
+
+    def members(self, p: Parameter) -> str:
+        """The array of one block's parameter, of which each block or head has a literal."""
+        family = {blocks: literal_array(self.model, name) for name, (q, blocks, _)
+                  in program(self.model).parameters.items() if q is p}  # fmt: skip
+        letters = self.model.blocks_of(p.symbol)
+        if not letters:
+            return self.form["array"].format("", listed(family[()]))
+        if len(letters) > 1:
+            raise cell(p, p.value).error("a program has literals for one letter of blocks, not two")
+        (first,), (letter,) = next(iter(family)), letters
+        every = self.form["array"].format("", listed(list(family.values())))
+        return f"{every}[{plain_letter(letter)} - {first}]"
 
 
 def listed(value: Any) -> str:

@@ -120,14 +120,17 @@ def write_turn(
     return [f"        {head}", *joined(given, f"{', '.join(results)} = block(", ")", 3)]
 
 
-def block_class(blocks: Blocks, rows: Iterable[str]) -> list[str]:
-    """The class of a block: its parameters, and what it computes with them."""
+def block_class(blocks: Blocks, rows: Iterable[str], number: str = "") -> list[str]:
+    """The class of a block: its parameters, and what it computes with them.
+
+    ``number`` is what the block's number is called, where its parameters begin as that says.
+    """
     said = f"Block {blocks.letter}: its parameters, and what it makes of the values before it"
     return [
         f"class {blocks.kind}(nn.Module):",
         *docstring([said if blocks.forward else f"The parameters of block {blocks.letter}"], 1),
         "",
-        "    def __init__(self):",
+        f"    def __init__(self{number and f', {number}'}):",
         "        super().__init__()",
         *rows,
         *(["", *blocks.forward] if blocks.forward else []),

@@ -17,6 +17,7 @@ from viete.code.target import Target, entry
 from viete.code.torch_blocks import Blocks, block_class, groups, is_called, write_turn
 from viete.code.torch_products import Products
 from viete.errors import VieteError
+from viete.evaluate.initial_weights import member_texts
 from viete.graph.card import Loop, Parameter
 from viete.graph.dependence import names_read
 from viete.notation.tree import Ref
@@ -119,7 +120,7 @@ class TorchModule(Target):
 
     def text(self) -> str:
         forward = self.forward()
-        blocks = [block_class(g, self.rows(g.parameters)) for g in self.groups]
+        blocks = [block_class(g, self.rows(g.parameters), self.number(g)) for g in self.groups]
         module, names = self.module(forward), self.renamed()
         xavier = [XAVIER] if self.initial.xavier else []
         return self.file([*xavier, *blocks, module, names])
@@ -127,6 +128,11 @@ class TorchModule(Target):
     def imports(self, code: str) -> list[str]:
         functional = ["from torch.nn import functional"] if word("functional", code) else []
         return ["import torch", "from torch import nn", *functional]
+
+    def number(self, group: Blocks) -> str:
+        """The letter of a group of blocks whose parameters have a literal for each block."""
+        own = any(p.value and len(member_texts(p)) > 1 for p in group.parameters)
+        return plain_letter(group.letter) if own else ""
 
     def rows(self, parameters: list[Parameter]) -> list[str]:
         out = []
@@ -149,7 +155,11 @@ class TorchModule(Target):
             *self.rows([q for q in self.model.parameters if not self.model.blocks_of(q.symbol)]),
         ]
         for group in self.groups:
-            many = block_range(self.body, group.letter)
+            many, number = block_range(self.body, group.letter), self.number(group)
+            if number:
+                made = f"nn.ModuleList({group.kind}({number}) for {number} in {many})"
+                lines += statement(f"self.{group.name} = {made}", 2)
+                continue
             if many.startswith("range(1, "):
                 many = re.sub(r"^range\(1, (\w+) \+ 1\)$", r"range(\1)", many)
             made = f"nn.ModuleList({group.kind}() for _ in {many})"

@@ -1,8 +1,8 @@
 """Weights that the card itself gives: literals in its `value` column, draws by its `init` column.
 
-A literal is a matrix `[1 0; 0 1; 1 1]` (semicolons separate rows; it is the same for every block
-and head), `I`, or one number that fills the shape. Numbers are whole, decimal or fractions such as
-`-1/2`, and are read exactly.
+A literal is a matrix `[1 0; 0 1; 1 1]` (semicolons separate rows), `I`, or one number that fills
+the shape. Numbers are whole, decimal or fractions such as `-1/2`, and are read exactly. A cell
+holds one literal for all blocks and heads, or one for each, separated by commas: `I, 0`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Callable
 from fractions import Fraction
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -38,13 +38,9 @@ def literal_fractions(card: CardData) -> dict[str, Nested]:
     that is none or does not fit the parameter's shape.
     """
     out: dict[str, Nested] = {}
-    for name, (p, _, shape) in program(card).parameters.items():
+    for name, (p, _, _) in program(card).parameters.items():
         if p.value:
-            core = shape[len(shape) - len(p.shape) :]
-            value = literal(p, core)
-            if isinstance(value, Fraction):
-                value, core = value, ()
-            out[name] = repeat(value, shape[: len(shape) - len(core)])
+            out[name] = literal_array(card, name)
     return out
 
 
@@ -52,13 +48,16 @@ def literal_weights(card: CardData, dtype: str | type = "float64") -> dict[str, 
     """As `literal_fractions`, rounded once to arrays of ``dtype``."""
     kind = float_type(dtype)
     return {
-        name: rounded_literal(p, shape, kind)
-        for name, (p, _, shape) in program(card).parameters.items() if p.value
+        name: rounded_literal(card, name, kind)
+        for name, (p, _, _) in program(card).parameters.items() if p.value
     }  # fmt: skip
 
 
-def rounded_literal(p: Parameter, shape: tuple[int, ...], kind: np.dtype) -> np.ndarray:
-    """A parameter's literal as an array that has the same in every block and head."""
+def rounded_literal(card: CardData, name: str, kind: np.dtype) -> np.ndarray:
+    """A parameter's literal as an array."""
+    p, _, shape = program(card).parameters[name]
+    if len(member_texts(p)) > 1:
+        return np.array(floats(literal_array(card, name)), dtype=kind).reshape(shape)
     entries = np.array(floats(literal(p, shape[len(shape) - len(p.shape) :])), dtype=kind)
     return np.array(np.broadcast_to(entries, shape))
 
@@ -132,7 +131,7 @@ def initial_weight(
     def make(name: str) -> np.ndarray:
         p, _, shape = program(card).parameters[name]
         if p.value:
-            return rounded_literal(p, shape, kind)
+            return rounded_literal(card, name, kind)
         rng = np.random.default_rng([int(seed), *name.encode()])
         return drawn(card, p, shape, rng).astype(kind, copy=False)
 
@@ -149,9 +148,51 @@ def check_memory(card: CardData, kind: np.dtype, parts: int) -> None:
 # -- literals --------------------------------------------------------------------------------------
 
 
-def literal(p: Parameter, core: tuple[int, ...]) -> Nested:
-    """One parameter's literal: a Fraction that fills, or lists in the shape ``core``."""
+def literal_array(card: CardData, name: str) -> Nested:
+    """The literal of one weight of `run`, as lists in its shape: heads, then rows and columns."""
+    p, _, shape = program(card).parameters[name]
+    texts, heads = member_texts(p), shape[: len(shape) - len(p.shape)]
+    core, each = shape[len(heads) :], math.prod(heads)
+    if len(texts) == 1:
+        return repeat(repeat_number(literal(p, core), core), heads)
+    family = [k for k, (q, _, _) in program(card).parameters.items() if q is p]
+    if len(texts) != len(family) * each:
+        raise cell(p, p.value).error(
+            f"these are {len(texts)} literals, and {p.name} has {len(family) * each} members: "
+            "write one for all or one for each, block after block and head after head"
+        )
+    first = family.index(name) * each
+    made = [repeat_number(literal(p, core, x), core) for x in texts[first : first + each]]
+    for size in reversed(heads):
+        made = [made[k : k + size] for k in range(0, len(made), size)]
+    return made[0]
+
+
+def member_texts(p: Parameter) -> list[Text]:
+    """The literals of a cell: its parts between the commas that stand outside of brackets."""
     text = cell(p, p.value)
+    depths = accumulate((c == "[") - (c == "]") for c in text.text)
+    cuts = [k for k, (c, depth) in enumerate(zip(text.text, depths, strict=True))
+            if c == "," and not depth]  # fmt: skip
+    edges = [-1, *cuts, len(text.text)]
+    return [trimmed(text.cut(a + 1, b)) for a, b in pairwise(edges)]
+
+
+def trimmed(text: Text) -> Text:
+    """The text without white space at its ends."""
+    start = len(text.text) - len(text.text.lstrip())
+    return text.cut(start, max(start, len(text.text.rstrip())))
+
+
+def repeat_number(value: Nested, core: tuple[int, ...]) -> Nested:
+    """Lists in the shape ``core``, of a matrix or of a number that fills."""
+    return value if isinstance(value, list) else repeat(value, core)
+
+
+def literal(p: Parameter, core: tuple[int, ...], text: Text | None = None) -> Nested:
+    """A literal, by default the only one of the parameter: a Fraction that fills, or lists in the
+    shape ``core``."""
+    text = text or cell(p, p.value)
     said = " × ".join(map(str, core)) or "one number"
     if text.text == "I":
         if len(core) != 2 or core[0] != core[1]:
