@@ -64,11 +64,11 @@ class ScrubFindings(Displayed):
         model, none, here = (brief(x.mean()) for x in
                              (self.of_model, self.of_random, self.scrubbed))  # fmt: skip
         return [
-            f"{literal(show(self.of, 'unicode'))} is {model} in the mean over {self.texts}, {none} "
-            f"where all values are of any text, and {here} where they are of texts that agree on "
-            f"what the hypothesis names.",
-            f"So it explains {self.recovered:.1%} of the number, ± {self.error:.1%}. "
-            f"{self.draws} draws for each text, with the seed {self.seed}.",
+            f"The mean of {literal(show(self.of, 'unicode'))} over {self.texts} is {model}. It is "
+            f"{none} with all values from random other texts, and {here} with values from texts "
+            f"that agree on what the hypothesis names.",
+            f"So the hypothesis explains {self.recovered:.1%} of the number, ± {self.error:.1%} "
+            f"(standard error). {self.draws} draws for each text, seed {self.seed}.",
         ]
 
     def page(self, style: str = "unicode") -> Sequence[Block]:

@@ -192,14 +192,14 @@ class Effects(Displayed):
         base, of = brief(self.base.mean()), literal(self.of)
         if self.draws:
             return [
-                f"{of} is {base} in the mean over {self.texts}. A row has it where a value is "
-                f"that of another of the texts of its length, in the mean over {self.draws} of "
-                f"them for each text, drawn with the seed {self.seed}: {count} runs."
+                f"The mean of {of} over {self.texts} is {base}. Each row has the mean when one "
+                f"value comes from another text of the same length: {self.draws} draws for each "
+                f"text, seed {self.seed}, {count} runs."
             ]
         return [
-            f"{of} is {base} on the texts and {brief(self.other.mean())} on those against "
-            f"them, in the mean over {count} pair{'s' * (count != 1)} of {self.texts}: a total "
-            f"effect of {brief(self.total)}."
+            f"The mean of {of} over {count} pair{'s' * (count != 1)} of {self.texts} is {base} on "
+            f"the texts and {brief(self.other.mean())} on those against them: a total effect of "
+            f"{brief(self.total)}."
         ]
 
     def page(self, style: str = "unicode", top: int | None = None) -> list[Block]:

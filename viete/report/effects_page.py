@@ -56,14 +56,13 @@ def asked_for(found: Effects) -> list[Block]:
     """The questions in the notation."""
     of, changes = found.of, found.mediators.changes()
     if found.direct is None:
-        return [paragraph(f"{literal(f'{of} with {changes}')}, where a prime is of another of the "
-                          f"texts.")]  # fmt: skip
+        return [paragraph(f"{literal(f'{of} with {changes}')}, where a prime marks a value of "
+                          f"another text.")]  # fmt: skip
     return [
         paragraph(f"The indirect effect is {literal(f'{of} with {changes}')} less {literal(of)}: "
-                  f"only this value is of the text against, which a prime is of."),
-        paragraph("The direct effect is the same question with the two texts exchanged: all but "
-                  "this value is of the text against. Both are differences from the number on the "
-                  "text as it is."),
+                  f"only this value comes from the text against, whose values have a prime."),
+        paragraph("The direct effect is the other way round: everything but this value comes from "
+                  "the text against. Both are differences from the number on the text itself."),
     ]  # fmt: skip
 
 
