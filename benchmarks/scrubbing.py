@@ -1,4 +1,4 @@
-"""Causal scrubbing of the induction circuit on 120 texts; docs/guides/causal.md has 40 of them.
+"""Causal scrubbing of the induction circuit on 120 texts; docs/guides/causal.md has 24 of them.
 
 python benchmarks/scrubbing.py [FOLDER]   writes hypothesis.md, wrong.md and texts.jsonl there
 """
