@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 class Card(CardData, Verbs):
-    """A model as equations: what a card says, and what one does with it.
+    """A model as equations.
 
-    Cards are data: they do not change, and are equal when they say the same. `bind` gives the same
-    card with other dimensions, `with_weights` a `Model`.
+    A card is data: it never changes, and two cards are equal if they say the same. `bind` gives the
+    same card with other dimensions, and `with_weights` a `Model`. Make a card with `viete.read`.
     """
 
     @property
@@ -61,27 +61,36 @@ class Card(CardData, Verbs):
         self, weights: Mapping[str, Any] | str | Path | None = None, *, seed: int = 0,
         framework: str | None = None, dtype: str | None = None, device: str | None = None,
     ) -> Model[Self]:  # fmt: skip
-        """The model of these equations with weights: given by name, of a file, or drawn.
+        """Give the equations weights: the result is a `Model`.
 
-        Arrays go by the names of `parameter_shapes`, in any spelling, and stay as they are; they
-        may be exact, as `exact_weights` gives them. A path is opened as `viete.load` does, and so
-        are arrays under other names, those of the card's checkpoint column. Without ``weights``
-        they are drawn with ``seed``, as the card says. ``framework``, ``dtype`` and ``device`` are
-        those of `viete.load`. Raises VieteError, saying what does not fit.
+        >>> model = card.with_weights(seed=0)               # random weights  # doctest: +SKIP
+        >>> model = card.with_weights("model.safetensors")  # weights of a file  # doctest: +SKIP
+        >>> model = card.with_weights({"E": E, "W^1": W})   # your own arrays  # doctest: +SKIP
+
+        ``weights`` is a file, or a mapping from names to arrays. The names are those of
+        `parameter_shapes`, in any spelling, or those of the card's checkpoint column. Arrays are
+        used as they are, without a copy; they may be exact numbers, such as `exact_weights`.
+        Without ``weights``, random numbers are drawn with ``seed``, as the card's init column says.
+        ``framework``, ``dtype`` and ``device`` mean the same as in `viete.load`. Raises VieteError
+        for weights that do not fit.
         """
         from viete.nouns.model import with_weights
 
         return with_weights(self, weights, seed, framework, dtype, device)
 
     def run(self, tokens: Any = None, weights: Any = None, /, **options: Any) -> Questions:
-        """Run the equations on arrays, NumPy, PyTorch or JAX, or on exact numbers.
+        """Run the equations, and get every value.
 
-        >>> run = card.run([3, 1, 4], weights)                                      # doctest: +SKIP
-        >>> run["S"].shape, run["x^2_3"].shape                                      # doctest: +SKIP
+        >>> run = card.run([3, 1, 4], weights)  # doctest: +SKIP
+        >>> run["S"].shape, run["x^2_3"].shape  # doctest: +SKIP
         ((3, 3), (1, 16))
 
-        The options, `names`, `meaning`, `put` and the card's other inputs, are those of
-        `viete.meanings.run.run`. Raises VieteError for what does not fit the card.
+        ``tokens`` are ids of one text, (n), or of a batch, (batch, n). ``weights`` are arrays by
+        name, of NumPy, PyTorch or JAX; the run uses their library, precision and device. With
+        ``meaning="exact"`` or ``meaning="interval"`` the numbers are exact or proven enclosures.
+        Other options are those of `viete.meanings.run.run`: ``names`` keeps only some values,
+        ``put`` changes equations, and the card's other inputs go by name. Raises VieteError for
+        what does not fit.
         """
         from viete.meanings.run import run
         from viete.nouns.run import questions
@@ -91,12 +100,13 @@ class Card(CardData, Verbs):
     def sample(
         self, prompt: Sequence[int], weights: Mapping[str, Any], **options: Any
     ) -> Iterator[tuple[int | None, ...]]:
-        """Go on with a text, token by token; yields a token for each sample as it comes.
+        """Continue a text, token by token. Yields a token for each sample as it is drawn.
 
         >>> for token, in card.sample([3, 1, 4], weights, most=20, top_k=5): ...  # doctest: +SKIP
 
-        Options are most, temperature, top_k, top_p, greedy, stop, count, seed, cache, keep, put and
-        the card's other inputs: see `viete.sampling.generation.sample`.
+        Options are ``most`` (the number of tokens), ``temperature``, ``top_k``, ``top_p``,
+        ``greedy``, ``stop``, ``count`` (samples at a time), ``seed``, ``cache``, ``keep``, ``put``
+        and the card's other inputs: see `viete.sampling.generation.sample`.
         """
         from viete.sampling.generation import sample
 
@@ -105,15 +115,15 @@ class Card(CardData, Verbs):
     def planned(
         self, weights: Mapping[str, Any], of: str | None = None, compute: Any = None
     ) -> Engine:
-        """The loss and its gradients, planned: for training, in memory that is laid out once.
+        """Plan a training step: the loss and its gradients, in memory that is laid out once.
 
-        >>> step = card.planned(weights)                                            # doctest: +SKIP
-        >>> loss = step(tokens, y=targets)                                          # doctest: +SKIP
-        >>> step.gradients["W_Q^h"].shape                                           # doctest: +SKIP
+        >>> step = card.planned(weights)  # doctest: +SKIP
+        >>> loss = step(tokens, y=targets)  # doctest: +SKIP
+        >>> step.gradients["W_Q^h"].shape  # doctest: +SKIP
         (4, 256, 64)
 
-        ``weights`` are copied, NumPy or PyTorch; ``of`` is the loss as for `grad`; ``compute``
-        another precision to compute in, such as ``torch.bfloat16``.
+        ``weights``, of NumPy or PyTorch, are copied. ``of`` names the loss, as for `grad`.
+        ``compute`` is the precision of matrix products, such as ``torch.bfloat16``.
         """
         from viete.evaluate.plan.engine import Engine
 
@@ -122,18 +132,18 @@ class Card(CardData, Verbs):
     def to_torch(
         self, weights: Mapping[str, Any] | None = None, of: str | None = None
     ) -> torch.nn.Module:
-        """A genuine ``torch.nn.Module``, whose forward is the source that `export` writes.
+        """Make a ``torch.nn.Module``. Its forward is the source that `export` writes.
 
-        >>> module = read("gpt2").to_torch()                                        # doctest: +SKIP
+        >>> module = read("gpt2").to_torch()  # doctest: +SKIP
         >>> logits = module(tokens)                   # (batch, n) → (batch, n, V)  # doctest: +SKIP
-        >>> logits, loss = module(tokens, targets)  # the mean over the batch       # doctest: +SKIP
-        >>> module.weights()["W_Q^{1,h}"].shape       # the parameter itself        # doctest: +SKIP
+        >>> logits, loss = module(tokens, targets)  # the mean over the batch  # doctest: +SKIP
+        >>> module.weights()["W_Q^{1,h}"].shape       # the parameter itself  # doctest: +SKIP
         torch.Size([12, 768, 64])
 
-        ``weights``, NumPy or PyTorch by the names of `parameter_shapes`, are copied and give dtype
-        and device; without them they are drawn as the card says, by PyTorch's generator. ``of`` is
-        the loss, as for `export`. Attention is PyTorch's fused kernel wherever its table is used
-        for nothing else. Dropout lets everything through: ``viete train`` is what applies it.
+        ``weights``, of NumPy or PyTorch by the names of `parameter_shapes`, are copied, with their
+        precision and device. Without them, PyTorch draws random ones as the card says. ``of`` names
+        the loss, as for `export`. Attention uses PyTorch's fused kernel where nothing else reads
+        the attention pattern. The module applies no dropout; ``viete train`` does.
 
         Raises VieteError for weights that do not fit, and as `export` does.
         """
@@ -145,12 +155,13 @@ class Card(CardData, Verbs):
         self, weights: Any = None, *claims: str | Path, tokens: Any = None, texts: Any = None,
         against: Any = None, seed: int = 0, **inputs: Any,
     ) -> Report | Claims:  # fmt: skip
-        """Hold the card to claims, to weights, to recorded values; see `viete check`.
+        """Check claims, weights, or values recorded from another program.
 
-        >>> card.check(None, "sum(A^{i,h}) = 1", "page.md").ok                      # doctest: +SKIP
+        >>> card.check(None, "sum(A^{i,h}) = 1", "page.md").ok  # doctest: +SKIP
 
-        Without ``claims`` they are its own. ``weights`` and ``against`` are files or arrays by
-        name, ``texts`` a file or a list: see `viete.model.checking.check`.
+        Without ``claims``, the card's own are checked. ``weights`` and ``against`` (recorded
+        values) are files, or arrays by name. ``texts`` is a file or a list. See
+        `viete.model.checking.check`.
         """
         from viete.model.checking import check
 
@@ -158,14 +169,14 @@ class Card(CardData, Verbs):
                      seed=seed, **inputs)  # fmt: skip
 
     def save(self, folder: str | Path, weights: Mapping[str, Any] | None = None) -> Path:
-        """Write a folder that `viete.load` opens: what it is, safetensors, the tokenizer.
+        """Write a folder that `viete.load` opens: the card, the weights and the tokenizer.
 
-        >>> card.bind(d=64, N=2).save("my-llama", weights)                          # doctest: +SKIP
+        >>> card.bind(d=64, N=2).save("my-llama", weights)  # doctest: +SKIP
 
-        What it is stands in ``card.md``; or, of a card that names its family of `transformers`
-        (``config model_type``), in ``config.json``, so that `transformers` opens it too. Raises
-        VieteError without weights, and for such a card whose equations are others than the
-        family's, since `transformers` would compute something else.
+        The equations are written as ``card.md``. A card of a `transformers` family gets a
+        ``config.json`` instead, so that `transformers` opens the folder too. Raises VieteError
+        without weights, and for a family's card with changed equations, which `transformers` would
+        compute otherwise.
         """
         from viete.errors import VieteError
         from viete.model.saving import save
@@ -179,14 +190,17 @@ def read(
     card: str | Path, config: Mapping[str, Any] | str | Path | None = None,
     accept: Sequence[str] = (),
 ) -> Card:  # fmt: skip
-    """Read a card: a path to Markdown, LaTeX or JSON, the name of a shipped card, or a text.
+    """Read a card.
 
-    A string of several lines is the text of a card, and one of a single line a path or a name.
-    ``config`` is a Hugging Face ``config.json``, its folder or its content: it gives dimensions
-    and, where the card is a whole family's, says which member of it is meant. Keys that the card
-    does not know are refused, save those in ``accept``.
+    >>> card = read("gpt2")          # a shipped card, by its name  # doctest: +SKIP
+    >>> card = read("my-card.md")    # a file: Markdown, LaTeX or JSON  # doctest: +SKIP
+    >>> card = read("# Mine\n...")   # the text of a card: several lines  # doctest: +SKIP
 
-    Raises VieteError, with file, line and column, for whatever in it is wrong.
+    ``config`` is a Hugging Face ``config.json``: its path, its folder or its content. It sets the
+    dimensions, and selects the equations in a card that covers a whole family. A key that the card
+    does not know is refused, unless ``accept`` names it.
+
+    Raises VieteError with file, line and column for any mistake in the card.
     """
     from viete.cards.catalogue import find
     from viete.cards.config import Config
@@ -205,22 +219,22 @@ def load(
     dtype: str | None = None, device: str | None = None,
     revision: str | None = None, config: Mapping[str, Any] | str | Path | None = None,
 ) -> Model[Card]:  # fmt: skip
-    """Open a model: a folder, a file of tensors, an id of the hub, or arrays in memory by name.
+    """Open a model: a folder, a file of tensors, an id of the hub, or arrays in memory.
 
-    >>> model = load("EleutherAI/pythia-70m-deduped", revision="step143000")      # doctest: +SKIP
-    >>> model.run("The Eiffel Tower is in")["logits"].shape                       # doctest: +SKIP
-    (1, 8, 50304)
-    >>> mine = load({"E": E, "W^1": W}, card="mine.md")                           # doctest: +SKIP
+    >>> model = load("EleutherAI/pythia-70m-deduped", revision="step143000")  # doctest: +SKIP
+    >>> model.run("The Eiffel Tower is in")["logits"].shape  # doctest: +SKIP
+    (8, 50304)
+    >>> mine = load({"E": E, "W^1": W}, card="mine.md")  # doctest: +SKIP
 
-    The equations are those of the family's card that the ``config.json`` selects, or of ``card``, a
-    path, the name of a shipped card or what `read` gives; ``config`` stands in for a missing one. A
-    key of the config that no equation accounts for is refused, unless ``accept`` names it. Tensors
-    have the card's own names, in any spelling, or those of its checkpoint column.
+    The ``config.json`` selects the card of the model's family. ``card`` gives another: a path, the
+    name of a shipped card, or what `read` returns. ``config`` stands in for a missing
+    ``config.json``. A key of the config that no equation accounts for is refused, unless ``accept``
+    names it. Tensors go by the card's names, in any spelling, or by those of its checkpoint column.
 
-    ``framework`` is 'numpy' or 'torch', by default that of the arrays, and NumPy for files.
-    ``device`` loads for PyTorch: 'cpu', 'cuda', or 'auto', a GPU if there is one with room.
-    ``dtype`` is the precision, by default as stored, save that NumPy gets float32 for halves.
-    Weights are read when they are first needed. Raises VieteError, saying what does not fit.
+    ``framework`` is 'numpy' (the default for files) or 'torch'. ``device`` loads for PyTorch:
+    'cpu', 'cuda' or 'auto', which takes a GPU that has room. ``dtype`` is the precision, by default
+    that of the file; NumPy gets float32 for half precision. Weights are read when they are first
+    needed. Raises VieteError for what does not fit.
     """
     from viete.nouns.model import opened
 
@@ -231,13 +245,13 @@ def from_transformers(
     net: Any, tokenizer: Any = None, card: str | Path | CardData | None = None,
     accept: Sequence[str] = (), framework: str = "torch", dtype: str | None = None,
 ) -> Model[Card]:  # fmt: skip
-    """A model of `transformers` that is in memory, as its equations.
+    """Take a model of `transformers` that is in memory, as its equations.
 
-    >>> model = from_transformers(GPT2LMHeadModel.from_pretrained("gpt2"))        # doctest: +SKIP
-    >>> back = model.to_transformers()                                            # doctest: +SKIP
+    >>> model = from_transformers(GPT2LMHeadModel.from_pretrained("gpt2"))  # doctest: +SKIP
+    >>> back = model.to_transformers()  # doctest: +SKIP
 
-    For PyTorch nothing is copied: the weights are the module's own. ``tokenizer`` is a fast one of
-    `transformers`. Raises VieteError as `load` does.
+    With PyTorch, nothing is copied: the weights are the module's own. ``tokenizer`` is a fast one
+    of `transformers`. The other arguments are those of `load`. Raises VieteError as `load` does.
     """
     from viete.nouns.model import taken_over
 

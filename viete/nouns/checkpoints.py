@@ -19,9 +19,11 @@ if TYPE_CHECKING:
 
 
 class Checkpoints:
-    """The checkpoints ``names`` of a model; ``open`` reads one.
+    """A model at several steps of its training. Only one step is in memory at a time.
 
-    Iterating gives each step with its model.
+    >>> for step, model in load("run/").checkpoints(): ...  # doctest: +SKIP
+
+    ``names`` are the checkpoints, and ``open`` reads one of them.
     """
 
     def __init__(self, open: Callable[[str], Model[Any]], names: Sequence[str]) -> None:
@@ -43,14 +45,14 @@ class Checkpoints:
         return f"<{len(self)} checkpoints, {self.names[0]} to {self.names[-1]}>"
 
     def ask(self, *questions: str, texts: Any) -> OverSteps:
-        """The answers to questions at each step, in the mean over the texts.
+        """Ask questions at every step, averaged over the texts.
 
         >>> over = model.checkpoints().ask("A^{2,h}_{-1,0}", texts="a.txt")  # doctest: +SKIP
         >>> over["A^{2,h}_{-1,0}"].shape, over.draw().save("heads.svg")  # doctest: +SKIP
 
-        ``texts`` are as in `Model.circuits`. A comparison holds where it does of every text, and
-        ``over.first("F > 0.9")`` is the first step where it does. Raises VieteError as a run does,
-        and for answers whose shape is another on another text.
+        ``texts`` are those of `Model.circuits`. A comparison holds if it holds for every text;
+        ``over.first("F > 0.9")`` is the first such step. Raises VieteError as a run does, and for
+        answers whose shape differs between texts.
         """
         if not questions:
             raise VieteError("ask takes a question, such as checkpoints.ask('loss', texts=…)")
@@ -72,14 +74,14 @@ class Checkpoints:
         score: str = "gradient", nodes: str = "heads", positions: bool = False,
         confirm: bool = False,
     ) -> CircuitHistory:  # fmt: skip
-        """A circuit over training: its edges are those of the last checkpoint, at every step.
+        """Follow a circuit through training: the edges of the last checkpoint, at every step.
 
         >>> history = model.checkpoints().circuit(of, "a.txt", edges=9)  # doctest: +SKIP
         >>> history.first(0.9)  # doctest: +SKIP
         250
 
-        What it takes is as in `Model.circuit`. Ctrl-C ends it with the steps that are done. Raises
-        VieteError as `Model.circuit` does.
+        The arguments are those of `Model.circuit`. Ctrl-C stops, and returns the steps that are
+        done. Raises VieteError as `Model.circuit` does.
         """
         last = self.open(self.names[-1]).circuits(of, texts, steps, score, nodes, positions)
         if isinstance(edges, int):

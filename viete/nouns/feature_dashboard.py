@@ -37,10 +37,10 @@ Tell = Callable[[str], None]
 
 
 class FeatureDashboard(Displayed):
-    """What the features of a model do on some texts; ``dashboard[17]`` is the page of one.
+    """The features of a model on some texts; ``dashboard[17]`` is the page of feature 17.
 
-    ``windows`` are texts of ids (n), which are run as they come. Ctrl-C ends that: what came until
-    then is shown.
+    ``windows`` are texts as ids (n), run one after the other. Ctrl-C stops, and shows what has been
+    found so far.
     """
 
     def __init__(

@@ -15,7 +15,7 @@ from viete.model.tokens import Texts, are_texts, whole_numbers
 
 
 class LikeModules(Texts, Hooked):
-    """A model as those who know modules of PyTorch write of it."""
+    """Methods with the names and arguments of TransformerLens and PyTorch."""
 
     framework: str  # for the class that is made of this
     dtype: str | None
@@ -33,12 +33,14 @@ class LikeModules(Texts, Hooked):
         prepend_bos: bool | None = None, return_type: str = "input", seed: int = 0,
         verbose: bool = False,
     ) -> Any:  # fmt: skip
-        """A text, or ids (n) or (batch, n), and what `sample` goes on with, as in TransformerLens.
+        """Continue a text or token ids, (n) or (batch, n), as TransformerLens does.
 
-        Texts are returned as text, without the tokens that begin and end one, and ids as (batch,
-        n); ``return_type`` "str" or "tokens" says otherwise. A text that ended is filled up with
-        the id that ended it. A temperature of 0 takes the likeliest token each time, as without
-        ``do_sample``. Nothing is shown on the way.
+        >>> model.generate("I live in", max_new_tokens=5)  # doctest: +SKIP
+
+        A text returns a text, without the tokens that begin and end one; ids return ids, (batch,
+        n). ``return_type`` "str" or "tokens" overrides this. In a batch, a sequence that has ended
+        is filled with its last token. ``temperature=0`` takes the likeliest token, as
+        ``do_sample=False`` does.
         """
         how: dict[str, Any] = {"greedy": True}
         if do_sample and temperature != 0:
@@ -68,9 +70,9 @@ class LikeModules(Texts, Hooked):
         return self.in_its_arrays(np.array(filled, np.int64))
 
     def to(self, *where: Any) -> Self:
-        """Bring the weights to a device or a precision of PyTorch's, in place, as a module does.
+        """Move the weights to a device or precision of PyTorch, in place.
 
-        Raises VieteError for weights of another library, which have no other device.
+        Raises VieteError for weights of another library.
         """
         moved = {name: to_device(w, *where) for name, w in self.weights.items()}
         for name in self.__dict__.keys() & {"parameters_alone", "cfg", "weights"}:
@@ -82,19 +84,19 @@ class LikeModules(Texts, Hooked):
         return self
 
     def cuda(self) -> Self:
-        """Bring the weights to a GPU, in place."""
+        """Move the weights to a GPU, in place."""
         return self.to("cuda")
 
     def cpu(self) -> Self:
-        """Bring the weights back, in place."""
+        """Move the weights to main memory, in place."""
         return self.to("cpu")
 
     def train(self, mode: bool = True) -> Self:
-        """The model itself: its equations are the same in training and outside."""
+        """Returns the model itself: its equations are the same in training."""
         return self
 
     def eval(self) -> Self:
-        """The model itself, as for `train`."""
+        """Returns the model itself, as `train` does."""
         return self
 
 

@@ -62,12 +62,13 @@ ITS_OWN = ("card", "path", "config", "tensors", "framework", "dtype", "device", 
 
 
 class Model(Searching, LikeModules, Verbs, Generic[C]):
-    """A card with weights, and perhaps a tokenizer: what a card can do, with its own weights.
+    """A card with weights, and perhaps a tokenizer.
 
-    ``card`` is the model as equations, ``config`` what its ``config.json`` says, ``tensors`` the
-    file, or the arrays, that it was opened with, ``inputs`` what a run is given where it is not
-    given anything else. Weights are read when they are first needed;
-    ``dtype`` and ``device`` are what they are, or will be.
+    A model has the methods of a card, and uses its own weights. ``card`` is its equations,
+    ``config`` the content of its ``config.json``, ``tensors`` the file or arrays that it was opened
+    with, and ``inputs`` what every run is given by default. Weights are read when they are first
+    needed; ``dtype`` and ``device`` say how. Make a model with `viete.load`,
+    `viete.from_transformers` or `Card.with_weights`.
     """
 
     card: C
@@ -150,8 +151,8 @@ class Model(Searching, LikeModules, Verbs, Generic[C]):
     def bind(self, **values: Any) -> Self:
         """The same model with other dimensions, such as a longer context: ``bind(n_max=4096)``.
 
-        Raises VieteError for a name that is no dimension of the card, and for a value that is no
-        number; and where they are asked for, for weights that then do not fit.
+        Raises VieteError for a name that is no dimension of the card and for a value that is no
+        number. Weights that no longer fit raise it when they are read.
         """
         return self.over(self.card.bind(**values), self.source)
 
@@ -167,9 +168,13 @@ class Model(Searching, LikeModules, Verbs, Generic[C]):
         return out
 
     def run(self, tokens: Any = None, /, **options: Any) -> Questions:
-        """As `Hooked.run`: a run of token ids, (n) or (batch, n), or of text, to be asked.
+        """Run the model on a text, and get every value.
 
-        A text is one sequence, and its values have no batch axis; a list of texts has one.
+        >>> run = model.run("The Eiffel Tower is in")  # doctest: +SKIP
+        >>> run["A^{3,h}"].shape, run["top_5(logits_{-1})"]  # doctest: +SKIP
+
+        ``tokens`` are a text, a list of texts, or ids, (n) or (batch, n). One text has no batch
+        axis; a list of texts has one. The options are those of `Card.run`.
         """
         if options.get("names") is not None:  # as the card itself would say it, without words
             texts = [Text(name, "<name>") for name in listed(options["names"])]
@@ -180,9 +185,9 @@ class Model(Searching, LikeModules, Verbs, Generic[C]):
         return questions(super().run(tokens, **self.with_inputs(options)), self)
 
     def sample(self, prompt: Any, /, **options: Any) -> Iterator[tuple[int | None, ...]]:
-        """Go on with a text, or with token ids, token by token, as `Card.sample` does.
+        """Continue a text, or token ids, token by token, as `Card.sample` does.
 
-        With hooks every token runs the whole text, and a hook is called for each with all of it.
+        While hooks are attached, every token runs the whole text, and the hooks see all of it.
         """
         ids = self.ids(prompt)
         ids = ids[0] if getattr(ids, "ndim", 1) == 2 and len(ids) == 1 else ids
@@ -190,11 +195,11 @@ class Model(Searching, LikeModules, Verbs, Generic[C]):
         return sample(card, self.weights, ids, **options)
 
     def planned(self, of: str | None = None, compute: Any = None) -> Engine:
-        """The loss and its gradients, planned, of a copy of the weights; see `Card.planned`."""
+        """Plan a training step, with a copy of the weights; see `Card.planned`."""
         return Engine(self.card, self.weights, of, compute)
 
     def to_torch(self, of: str | None = None) -> torch.nn.Module:
-        """A genuine ``torch.nn.Module`` with a copy of the weights; see `Card.to_torch`."""
+        """Make a ``torch.nn.Module`` with a copy of the weights; see `Card.to_torch`."""
         from viete.train.module import to_torch
 
         return to_torch(self.card, self.weights, of)
@@ -203,15 +208,15 @@ class Model(Searching, LikeModules, Verbs, Generic[C]):
         self, *claims: str | Path, tokens: Any = None, texts: Any = None, against: Any = None,
         seed: int = 0, **inputs: Any,
     ) -> Report | Claims:  # fmt: skip
-        """Hold the model to claims, to its tensors, to recorded values, as `viete check` does.
+        """Check claims, the tensors, or values recorded from another program.
 
         >>> claim = "A^{2,1}_{j,j-15} ≥ 0.5 for j ≥ 16 for texts of repeated(16)"
-        >>> model.check(claim).ok                                                   # doctest: +SKIP
+        >>> model.check(claim).ok  # doctest: +SKIP
 
-        Without ``claims`` the card's own are evaluated, and those of its `evidence`, and it is
-        compared with the tensors that it was opened with. ``texts`` are what is run, a file or a
-        list, or ``tokens``, ids or one text; ``against`` are values recorded of the model for
-        these. See `viete.model.checking.check`.
+        Without ``claims``, the model is compared with the tensors that it was opened with, and the
+        card's own claims are checked, with those of its `evidence`. ``tokens`` (ids or one text) or
+        ``texts`` (a file or a list) are what is run. ``against`` are values that were recorded for
+        them. See `viete.model.checking.check`.
         """
         ids = None if tokens is None else self.ids(tokens)
         found = check(
@@ -224,13 +229,13 @@ class Model(Searching, LikeModules, Verbs, Generic[C]):
         return found if isinstance(other, Claims) else found.with_claims_of(other)
 
     def checkpoints(self, *which: str) -> Checkpoints:
-        """The model at several steps of its training, to be asked as one is.
+        """The model at several steps of its training.
 
-        >>> load("run/").checkpoints()                                              # doctest: +SKIP
-        >>> load("EleutherAI/pythia-70m").checkpoints("step512", "step143000")      # doctest: +SKIP
+        >>> load("run/").checkpoints()  # doctest: +SKIP
+        >>> load("EleutherAI/pythia-70m").checkpoints("step512", "step143000")  # doctest: +SKIP
 
-        Without names they are all those of the run, or of the model on the hub. Raises VieteError
-        where there are none, and for a model that is not as it was opened.
+        Without names, these are all steps of the run, or of the model on the hub. Raises VieteError
+        where there are no steps, and for a model that was changed after it was opened.
         """
         from viete.model.revisions import revisions
         from viete.nouns.checkpoints import Checkpoints
@@ -250,7 +255,7 @@ class Model(Searching, LikeModules, Verbs, Generic[C]):
 
     @cached_property
     def evidence(self) -> Model[C] | None:
-        """The model whose claims are checked beside its own: what a circuit is held against.
+        """The model that a circuit's claims compare it with; None for other models.
 
         Raises VieteError where the card names one that is not beside it.
         """
@@ -276,7 +281,7 @@ class Model(Searching, LikeModules, Verbs, Generic[C]):
     def save(self, folder: str | Path) -> Path:
         """Write a folder that `viete.load` opens, with the tokenizer; see `Card.save`.
 
-        A circuit's evidence is written beside it.
+        A circuit's `evidence` is written beside it.
         """
         own = {n: x for n, x in self.inputs.items() if n in program(self.card).inputs}
         card, path, evidence = self.card, Path(folder), self.evidence
@@ -297,12 +302,12 @@ class Model(Searching, LikeModules, Verbs, Generic[C]):
 
     @cached_property
     def words(self) -> Words:
-        """The words that questions name tokens by: those of the tokenizer, else of the card."""
+        """The words for tokens: those of the tokenizer, or else of the card's vocabulary."""
         tokenizer = self.own_tokenizer()
         return self.card.words if tokenizer is None else TokenizerWords(tokenizer)
 
     def to_transformers(self) -> Any:
-        """The same as a module of `transformers`, with copies of the weights."""
+        """Make a module of `transformers`, with copies of the weights."""
         return to_live(self.card, self.weights, self.config)
 
     def read_tokenizer(self) -> Tokenizer | None:
@@ -319,7 +324,7 @@ class Model(Searching, LikeModules, Verbs, Generic[C]):
         return require("torch", "for its tensors").as_tensor(ids, device=self.device)
 
     def page(self, style: str = "unicode") -> Sequence[Block]:
-        """The card as a document, with a line about the weights below its title."""
+        """The card as a document, with a line about the weights under its title."""
         title, *rest = super().page(style)
         weights = sum(map(prod, self.parameter_shapes.values()))
         where = self.dtype if self.device is None else f"{self.dtype} on {self.device}"

@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 
 
 class Questions(Run, Displayed):
-    """A run of a card or of a model, which one can ask in the notation.
+    """The values of a run, and what one can ask of them.
 
-    ``of`` is what was run: the `Card`, or the `Model` with its tokenizer. The inputs and the
-    weights are in the run.
+    ``run["x^3"]`` is a value, ``run["|x^i_j|"]`` any question in the notation. ``of`` is the `Card`
+    or `Model` that was run.
     """
 
     of: Card | Model[Any]
@@ -52,8 +52,15 @@ class Questions(Run, Displayed):
         return scope if isinstance(of, CardData) else replace(scope, words=lambda: of.words)
 
     def __getitem__(self, name: str) -> Any:
-        """As `Run`; ``run["top_5(logits_{-1})"]`` is a `viete.ask.top.Top`, with names, and so are
-        ``svd_3(…)`` a `viete.ask.decompositions.Svd`, ``pca_2(…)`` a `viete.ask.vector_sets.Pca`.
+        """The answer to a question: an array, or for ``top_5(…)`` and the like a table with names.
+
+        >>> run["x^3_5"]              # row 5 after block 3: (d)  # doctest: +SKIP
+        >>> run["A^{2,h}"]            # all heads of block 2: (H, n, n)  # doctest: +SKIP
+        >>> run["Q K^T / sqrt(d_k)"]  # any formula  # doctest: +SKIP
+        >>> run["top_5(logits_{-1})"] # a `viete.ask.top.Top`  # doctest: +SKIP
+
+        The axes are the batch if there is one, then the letters that the question leaves free, then
+        rows and columns. Raises VieteError for a name that the card does not have.
         """
         if changes_of(self, name) is None and own_question(self, name) is None:
             return super().__getitem__(name)
@@ -61,7 +68,7 @@ class Questions(Run, Displayed):
         return found.array if type(found) is Answer else found
 
     def answer(self, name: str) -> Answer:
-        """As `Run.answer`, of ``top_5(…)``, ``svd_3(…)`` and of ``… with A^{i,h} = 0`` too."""
+        """The answer with its axes and their labels, as an `Answer`; see `axes` and `labels`."""
         if (changes := changes_of(self, name)) is not None:
             if (found := own_question(self, changes[0].text)) is None:
                 return answer_with(self, name, *changes)
@@ -105,7 +112,7 @@ class Questions(Run, Displayed):
         return with_texts(self, question, vector)
 
     def conventions(self, question: str) -> tuple[Convention, ...]:
-        """As `Run.conventions`, of ``top_5(…)``, ``svd_3(…)`` and of ``… with A^{i,h} = 0`` too."""
+        """How a question was read where a card would write it in another way, part by part."""
         if (changes := changes_of(self, question)) is not None:
             question = changes[0].text
         found = own_question(self, question)
@@ -142,19 +149,18 @@ class Questions(Run, Displayed):
     def ask(
         self, *questions: str, against: Run | None = None, of: str | None = None, **values: Any
     ) -> Any:  # fmt: skip
-        """The answers to questions in the notation, about this run and what is given besides.
+        """Answer questions that need more: your own vectors, another run, a derivative.
 
-        >>> run.ask("⟨x^3_{-1}, probe⟩", probe=v)                                  # doctest: +SKIP
-        >>> run.ask("|x^3 - x'^3|", "cos(x^3_4, x'^3_4)", against=other)           # doctest: +SKIP
-        >>> run.ask("(x^3 - x'^3) ⊙ ∂x'^3", against=other, of="logits_{-1,5}")     # doctest: +SKIP
+        >>> run.ask("⟨x^3_{-1}, probe⟩", probe=v)  # doctest: +SKIP
+        >>> run.ask("|x^3 - x'^3|", "cos(x^3_4, x'^3_4)", against=other)  # doctest: +SKIP
+        >>> run.ask("(x^3 - x'^3) ⊙ ∂x'^3", against=other, of="logits_{-1,5}")  # doctest: +SKIP
 
-        One question gets an array, as ``run[question]`` does, and several get a tuple of arrays.
-        ``values`` are numbers, vectors and matrices by names that the card does not have.
-        ``against`` is another run, of the same card or of another; its names have a prime: ``x'^3``
-        beside ``x^3``. Dimensions and index letters that differ have primes too. With ``of`` a
-        number, ``∂x^3`` is ``∂(of)/∂x^3``, and ``∂x'^3`` the derivative of that number of the other
-        run. Raises VieteError for a name that the card has, for an ``of`` that is no number, and as
-        ``run[question]`` does.
+        One question returns an array, several return a tuple of arrays. ``values`` are numbers,
+        vectors and matrices by new names. ``against`` is another run, of this card or another,
+        whose names have a prime: ``x'^3`` beside ``x^3``. Where dimensions or index letters differ,
+        they have primes too. ``of`` is a number; then ``∂x^3`` is its derivative, and ``∂x'^3``
+        that of the same number of the other run. Raises VieteError for a new name that the card has
+        already, for an ``of`` that is not one number, and as ``run[question]`` does.
         """
         from viete.ask.asking import asked
 
@@ -170,25 +176,29 @@ class Questions(Run, Displayed):
         cumulative: bool = False, explain: float | None = None,
         directions: str | Collection[str] = (), against: Run | None = None, **values: Any,
     ) -> Expansion:  # fmt: skip
-        """An expression into the terms that made it, by the card's own equations.
+        """Split an expression into the terms that add up to it.
 
-        >>> e = run.expand("logits_{-1, 5}", into="block, head, source", top=8)     # doctest: +SKIP
-        >>> for term in e: print(term.kind, term.label, term.value)                 # doctest: +SKIP
-        >>> sum(term.value for term in e)  # is run["logits_{-1, 5}"]               # doctest: +SKIP
+        >>> e = run.expand("logits_{-1, 5}", into="block, head, source", top=8)  # doctest: +SKIP
+        >>> for term in e: print(term.kind, term.label, term.value)  # doctest: +SKIP
+        >>> sum(term.value for term in e)  # is run["logits_{-1, 5}"]  # doctest: +SKIP
 
-        ``into`` says how far: 'block', 'sublayer', 'head', 'source' (the position that a head takes
-        from), 'neuron', 'path' (what a head read there, through ``depth`` heads), and of scores
-        'query' and 'key'. 'feature' is a neuron of anything decoded, as by an autoencoder, and has
-        the error of that as a term. 'directions', or the name of one, projects vectors on the
-        ``directions``, by default on all that the card has a name for, and has what is left as a
-        term. The terms add up to the expression. Listed are the ``top`` largest whose size is at
-        least ``least``; ``cumulative`` lists them in the order in which they add up. All else is a
-        term too, of another ``kind``: 'hidden', 'unopened', 'constant' and 'rounding'.
-        ``held`` is what is taken as given: A, the patterns of attention, scale, what norms divide
-        by, and any other values, as in ``held="A, scale_A^i, m^2"``, of which each is a term then.
-        ``explain=0.9`` opens the largest terms further, as far as they go, until these have that
-        share of all sizes. ``against`` and ``values`` are as in `ask`. Raises VieteError for a word
-        that means nothing, and where the terms do not add up to the expression.
+        ``into`` says how far, in words with commas:
+
+        - 'block', 'sublayer', 'head', 'neuron': what each of these adds;
+        - 'source': the position that a head reads;
+        - 'path': what a head read there, through ``depth`` heads;
+        - 'query' and 'key': the two sides of a score;
+        - 'feature': each feature of an autoencoder or transcoder, and its error;
+        - 'directions', or one name: the projection on ``directions``, by default on all vectors
+          that the card has names for, and what is left.
+
+        ``top`` lists the largest terms, of at least the size ``least``; ``cumulative`` lists them
+        in the order in which they add up. The rest is a term too, of the kind 'hidden', 'unopened',
+        'constant' or 'rounding', so that the sum is complete. ``held`` are values that are taken as
+        they are: by default A, the attention patterns, and scale, what norms divide by.
+        ``explain=0.9`` splits the largest terms further until these make up that share. ``against``
+        and ``values`` are those of `ask`. Raises VieteError for an unknown word, and where the
+        terms do not add up.
         """
         from viete.ask.asking import asked
         from viete.ask.expansion import expanded, options
@@ -203,18 +213,18 @@ class Questions(Run, Displayed):
         self, of: str, by: str, against: Run | None = None, *, steps: int = 1, exact: bool = False,
         held: Sequence[str] = (),
     ) -> Attribution:  # fmt: skip
-        """What a number owes to each of some values, to first order, through the derived gradient.
+        """Estimate how much each value contributes to a number, by one gradient.
 
-        >>> found = run.attribute("logits_{-1, 5}", by="A^{i,h}", against=other)    # doctest: +SKIP
-        >>> found.estimate.shape                                                    # doctest: +SKIP
+        >>> found = run.attribute("logits_{-1, 5}", by="A^{i,h}", against=other)  # doctest: +SKIP
+        >>> found.estimate.shape  # doctest: +SKIP
         (12, 12)
 
-        ``of`` is one number, ``by`` a value; its free letters are the axes of the answer, whose
-        ``estimate`` sums over rows and columns, and whose ``entries`` has them. It is the
-        derivative times the difference to the run ``against`` (attribution patching), or times the
-        value itself. With ``steps`` it is the mean of so many derivatives on the way (integrated
-        gradients). ``exact`` adds the effect of each member by itself, as ``of with by = …`` has
-        it. No derivative goes through the values ``held``. Raises VieteError for what no equation
+        ``of`` is the number, ``by`` the value. Letters that ``by`` leaves free are the axes of
+        ``estimate``, which sums over rows and columns; ``entries`` keeps these. The estimate is the
+        gradient times the difference to the run ``against`` (attribution patching), or times the
+        value itself. ``steps`` averages the gradient at so many points on the way (integrated
+        gradients). ``exact`` adds the true effect of each part, as ``of with by = …`` computes it.
+        ``held`` are values through which no gradient flows. Raises VieteError for what no equation
         makes.
         """
         from viete.ask.attribution import attributed
@@ -228,13 +238,13 @@ class Questions(Run, Displayed):
         return run_blocks(self, style)
 
     def explore(self) -> Any:
-        """The page of this run in a notebook: every number, and how each came about.
+        """Open the page of this run in a notebook: every number, and how it came about.
 
-        >>> model.run("I live in Dublin").explore()                                 # doctest: +SKIP
+        >>> model.run("I live in Dublin").explore()  # doctest: +SKIP
 
-        It is a widget: a change of the text, a weight or an equation is run by this kernel, and
-        the run itself stays as it is. Without anywidget (``viete[notebook]``) it is the page alone,
-        in a frame. Raises VieteError for a run of several texts.
+        The page is a widget: when you change the text, a weight or an equation, this kernel runs
+        it. The run itself stays as it is. Without anywidget (``viete[notebook]``), the page is
+        shown in a frame and does not compute. Raises VieteError for a run of several texts.
         """
         from viete.explore.session import Session
         from viete.explore.widget import explored
@@ -244,15 +254,14 @@ class Questions(Run, Displayed):
     def draw(
         self, question: str | Expansion, against: Run | None = None, **values: Any
     ) -> Picture:  # fmt: skip
-        """A picture of an answer, which a notebook shows: ``.svg``, ``.text()``, ``.save(path)``.
+        """Draw an answer: a picture with ``.svg``, ``.text()`` and ``.save(path)``.
 
-        >>> run.draw("A^{3,h}")                                                     # doctest: +SKIP
-        >>> run.draw(run.expand("logits_{-1, 5}")).save("terms.svg")                # doctest: +SKIP
+        >>> run.draw("A^{3,h}")  # doctest: +SKIP
+        >>> run.draw(run.expand("logits_{-1, 5}")).save("terms.svg")  # doctest: +SKIP
 
-        A matrix is a heat map, and more axes are a grid of them, (…, rows, columns); a number for
-        each block is a curve; a vector, the greatest entries of ``top_5(…)`` and the terms of an
-        expansion are bars. ``against`` and ``values`` are as in `ask`. Raises VieteError for
-        numbers that are no floats.
+        A matrix is drawn as a heat map, more axes as a grid of heat maps, a number for each block
+        as a curve; a vector, ``top_5(…)`` and the terms of an expansion as bars. ``against`` and
+        ``values`` are those of `ask`. Raises VieteError for numbers that are not floats.
         """
         from viete.ask.asking import asked
         from viete.ask.expansion import Expansion

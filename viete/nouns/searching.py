@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Searching(Texts, Hooked):
-    """The searches of a model."""
+    """The searches of a model: circuits, causes, features, probes."""
 
     path: Path  # for the class that is made of this
 
@@ -53,15 +53,15 @@ class Searching(Texts, Hooked):
         self, of: str, texts: Any, steps: int = 1, score: str = "gradient", nodes: str = "heads",
         positions: bool = False,
     ) -> Circuits:  # fmt: skip
-        """The edges that a number of the model's runs owes itself to, with their scores.
+        """Score every edge of the model by its part in a number.
 
-        ``of`` is one number of each text, ``texts`` a file, a list of texts or of ids, or drawn
-        ones, as ``repeated(16)``; in JSON lines, or as objects, texts may have words that ``of``
-        names. With ``steps`` a score is by integrated gradients; ``score`` may be "relevance" or
-        "patching" in the place of "gradient", and ``nodes`` "neurons" in that of "heads". With
-        ``positions`` an edge is one at a position of the texts, which have one length then. Raises
-        VieteError for what is no number, for a card without a residual stream, and for positions of
-        texts of several lengths. See `viete.circuits.search`.
+        ``of`` is one number for each text. ``texts`` is a file, a list of texts or of ids, or drawn
+        texts such as ``repeated(16)``. In JSON lines, a text may carry words that ``of`` names.
+        ``score`` is "gradient", "relevance" or "patching"; ``steps`` uses integrated gradients.
+        ``nodes`` is "heads" or "neurons". With ``positions``, an edge belongs to one position, and
+        all texts have one length. Raises VieteError for an ``of`` that is not one number, for a
+        card without a residual stream, and for positions of texts of different lengths. See
+        `viete.circuits.search`.
         """
         from viete.circuits.search import Circuits
 
@@ -74,38 +74,36 @@ class Searching(Texts, Hooked):
         )  # fmt: skip
 
     def examples(self, texts: Any) -> ExampleTexts:
-        """Texts as ids with what stands beside each: of a file, of a list of texts, of ids or of
-        objects with a text, or drawn: ``repeated(16)``.
-        """
+        """Texts as ids with the words that belong to them: from a file, a list, or drawn."""
         reading = TextReader(self.text_ids)
         if isinstance(texts, str | Path):
             return texts_of(str(texts), self.card, 0, reading.file)
         return reading.ids(texts)
 
     def mediation(self, of: str, by: str, texts: Any) -> Effects:
-        """Causal mediation: the effects of another text on a number, through a value and past it.
+        """Causal mediation: how another text changes a number through a value, and past it.
 
         >>> model.mediation("logits_{-1, a} - logits_{-1, b}", "A^{i,h}", "pairs.jsonl")
-        ...                                                                         # doctest: +SKIP
+        ...  # doctest: +SKIP
 
-        ``texts`` are as in `circuits`, each with another one ``against`` it. ``by`` is a value,
-        whose letters are axes of the answer, or several with commas, which are changed together.
-        See `viete.causes.mediation`. Raises VieteError for an ``of`` that is several numbers, for a
-        ``by`` that no equation makes, and for a text without another.
+        Each of the ``texts`` has another text ``against`` it; otherwise they are as in `circuits`.
+        ``by`` is a value, whose free letters are axes of the answer, or several values with commas,
+        which change together. Raises VieteError for an ``of`` that is not one number, for a ``by``
+        that no equation makes, and for a text without a partner. See `viete.causes.mediation`.
         """
         from viete.nouns.causal import mediation
 
         return mediation(self.itself, of, by, texts)
 
     def resample(self, of: str, by: str, texts: Any, draws: int = 5, seed: int = 0) -> Effects:
-        """Resample ablation: what a number is where a value is that of other texts of the list.
+        """Resample ablation: the number when a value is taken from other texts of the list.
 
         >>> model.resample("logits_{-1, answer}", "A^{i,h}", "texts.jsonl", draws=10)
-        ...                                                                         # doctest: +SKIP
+        ...  # doctest: +SKIP
 
-        Beside each text ``draws`` others of its length are drawn with ``seed``. ``of``, ``by`` and
-        ``texts`` are as in `mediation`. Raises VieteError as that does, and for a text without
-        another of its length.
+        For each text, ``draws`` others of its length are drawn with ``seed``. ``of``, ``by`` and
+        ``texts`` are those of `mediation`. Raises VieteError as `mediation` does, and for a text
+        that is the only one of its length.
         """
         from viete.nouns.causal import resample
 
@@ -114,16 +112,17 @@ class Searching(Texts, Hooked):
     def scrub(
         self, hypothesis: str | Path, of: str, texts: Any, draws: int = 5, seed: int = 0
     ) -> ScrubFindings:
-        """Causal scrubbing: how much of a number is left where values are of texts that agree on
-        what a hypothesis says that they depend on.
+        """Causal scrubbing: how much of a number survives under a hypothesis.
 
         >>> found = model.scrub(Path("hypothesis.md"), "logits_{-1, answer}", "texts.jsonl")
-        ...                                                                         # doctest: +SKIP
-        >>> found.recovered                                                         # doctest: +SKIP
+        ...  # doctest: +SKIP
+        >>> found.recovered  # doctest: +SKIP
         0.93
 
-        ``hypothesis`` is a page or its text (`viete.causes.hypothesis`); ``of`` and ``texts`` are
-        as in `circuits`. Raises VieteError as that does, and for a claim about what is no edge.
+        The hypothesis says what each value depends on. Values are then taken from random texts that
+        agree on that. ``hypothesis`` is a page or its text (`viete.causes.hypothesis`); ``of`` and
+        ``texts`` are those of `circuits`. Raises VieteError as `circuits` does, and for a claim
+        about something that is no edge.
         """
         from viete.nouns.causal import scrub
 
@@ -133,18 +132,18 @@ class Searching(Texts, Hooked):
         self, texts: Any = None, *, data: str | Path | None = None, of: str | None = None,
         length: int = 128, seed: int = 0, tell: Callable[[str], None] | None = None,
     ) -> FeatureDashboard:  # fmt: skip
-        """What the features in the model do on texts: contexts, scores, steering, measures.
+        """Run texts, and collect what the features of the model do: contexts, scores, effects.
 
-        >>> coded = model.put(read_coders("run/"))                                  # doctest: +SKIP
-        >>> features = coded.features("texts.txt")                                  # doctest: +SKIP
-        >>> features.measures.active, features[17].top[0].tokens                    # doctest: +SKIP
-        >>> features.save("features/")                                              # doctest: +SKIP
+        >>> coded = model.put(read_coders("run/"))  # doctest: +SKIP
+        >>> features = coded.features("texts.txt")  # doctest: +SKIP
+        >>> features.measures.active, features[17].top[0].tokens  # doctest: +SKIP
+        >>> features.save("features/")  # doctest: +SKIP
 
-        ``texts`` are a file, one a line, a list of texts or of ids, or drawn ones, as
-        ``repeated(16)``; ``data`` is running text instead, a file or a folder. Longer ones than
-        ``length`` are cut. They are run as they come, and nothing of them is held but what is
-        shown. ``of`` says whose features, of several blocks: ``feature^2``. Raises VieteError for
-        a model without features (see `put`), and where there is no text.
+        ``texts`` is a file with a text on each line, a list of texts or of ids, or drawn texts such
+        as ``repeated(16)``. ``data`` is running text instead, a file or a folder. Texts longer than
+        ``length`` are cut. Only what is shown stays in memory. ``of`` selects the features of one
+        block: ``feature^2``. Raises VieteError for a model without features (see `put`), and
+        without texts.
         """
         from viete.nouns.feature_dashboard import FeatureDashboard
 
@@ -170,16 +169,17 @@ class Searching(Texts, Hooked):
         score: str = "gradient", nodes: str = "heads", confirm: bool = False,
         positions: bool = False,
     ) -> Self:  # fmt: skip
-        """What is left of the model with some edges, all else at its mean over the texts.
+        """Find a circuit: the model with only some edges, and all else at its mean over the texts.
 
-        >>> circuit = model.circuit("logits_{-1, 5}", "texts.txt", edges=20)        # doctest: +SKIP
-        >>> circuit.check().ok                                                      # doctest: +SKIP
+        >>> circuit = model.circuit("logits_{-1, 5}", "texts.txt", edges=20)  # doctest: +SKIP
+        >>> circuit.check().ok  # doctest: +SKIP
         True
 
-        Its card has the equations of what is left, and claims what it gives, and how faithful that
-        is, of these texts. ``edges`` is how many, those of the largest scores, or which;
-        with ``confirm`` exact runs choose them of twice as many. All else is as in `circuits`.
-        Raises VieteError as `circuits` does, and where the texts have nothing to explain.
+        The result is a model. Its card has the equations that are left, and claims how much of the
+        number they reproduce on these texts. ``edges`` is the number of edges, taken by score, or
+        the edges themselves. With ``confirm``, exact runs choose them among twice as many. The
+        other arguments are those of `circuits`. Raises VieteError as `circuits` does, and where the
+        number does not vary.
         """
         from viete.circuits.findings import findings
 
@@ -204,17 +204,17 @@ class Searching(Texts, Hooked):
         method: str = "logistic", kind: str | None = None, held: float = 0.25,
         penalty: float = 1.0, seed: int = 0, **inputs: Any,
     ) -> Probes:  # fmt: skip
-        """What can be read off a vector of the model's runs: a linear probe, with its accuracy.
+        """Train linear probes on a vector of the model, and measure them on texts kept aside.
 
-        >>> found = model.probes("x^3_{-1}", "reviews.jsonl", "positive")           # doctest: +SKIP
-        >>> found.scores[0].value, found.one.directions                             # doctest: +SKIP
+        >>> found = model.probes("x^3_{-1}", "reviews.jsonl", "positive")  # doctest: +SKIP
+        >>> found.scores[0].value, found.one.directions  # doctest: +SKIP
 
-        ``of`` is a vector (d), or a family of them, of which each has a probe. ``texts`` are a
-        file, a list of texts or of ids, or drawn ones, as ``repeated(16)``; ``label`` is a key of
-        the file's JSON lines, a formula, or a list with a label for each text. ``kind`` 'classes'
-        or 'numbers' says what labels are. ``inputs`` are what every run is given besides. Raises
-        VieteError for what is no vector, and for labels of which there is one alone. See
-        `viete.probes.probing`.
+        ``of`` is a vector (d), or a family of vectors with a probe for each. ``texts`` is a file, a
+        list of texts or of ids, or drawn texts such as ``repeated(16)``. ``label`` is a key of the
+        file's JSON lines, a formula, or a list with a label for each text. ``kind`` says whether
+        labels are 'classes' or 'numbers'. ``held`` is the share of texts kept aside, ``penalty``
+        the strength of the regularization. ``inputs`` are given to every run. Raises VieteError for
+        an ``of`` that is no vector, and where all labels are equal. See `viete.probes.probing`.
         """
         from viete.ask.example_list import example_of, read_examples
         from viete.probes.examples import probe_examples
@@ -239,11 +239,11 @@ class Searching(Texts, Hooked):
         return Probes(vectors, method, held, penalty, seed)
 
     def with_probe(self, probes: Probes, held_out: str = "held-out.jsonl") -> Self:
-        """The model with a probe in it: ``probe`` is what it reads, ``direction`` where it looks.
+        """Put a probe into the model: ``probe`` is its output, ``direction`` its vector.
 
-        Its card claims how right the probe is of the texts in the file ``held_out``, which
-        `viete.probes.card.save_held_out` writes. Raises VieteError for several probes, and for
-        a card that has one of these names.
+        The card claims how often the probe is right on the texts in the file ``held_out``, which
+        `viete.probes.card.save_held_out` writes. Raises VieteError for several probes, and for a
+        card that has one of these names.
         """
         from viete.probes.card import probed
 

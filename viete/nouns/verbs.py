@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Verbs(Displayed):
-    """What one does with equations, be there weights for them or not."""
+    """The methods that cards and models share."""
 
     @property
     @abstractmethod
@@ -57,20 +57,22 @@ class Verbs(Displayed):
     def put(
         self, *equations: str | Path | Features, against: Run | None = None, **values: Any
     ) -> Self:  # fmt: skip
-        """The same with some of its equations changed, and with new names.
+        """Change equations, and add names. Returns a new card or model.
 
-        >>> ablated = model.put("A^{2,1} = 0")                                      # doctest: +SKIP
-        >>> steered = model.put("x^3_j = x^3_j + 4 probe for j ≥ 5", probe=v)       # doctest: +SKIP
-        >>> steered.sample("I live in")                                             # doctest: +SKIP
+        >>> ablated = model.put("A^{2,1} = 0")  # doctest: +SKIP
+        >>> steered = model.put("x^3_j = x^3_j + 4 probe for j ≥ 5", probe=v)  # doctest: +SKIP
+        >>> steered.sample("I live in")  # doctest: +SKIP
 
-        An equation changes a value, members of a family, rows or entries. The name that it changes
-        means on its right the old value, and every reader sees the new one, or with ``in Q^{5,1}``
-        only those named. Behind ``for`` stand conditions on letters. A new name on the left is a
-        name for a formula. A path is a Markdown file of equations, with its new parameters in a
-        table. ``values`` are numbers, vectors and matrices by new names: parameters from then on;
-        so are values of the run ``against``, whose names have a prime: ``x^2_4 = x'^2_4``.
-        Transcoders and autoencoders of files, `viete.model.coders.read_coders`, are put in too.
-        Raises VieteError for what the card does not have, and for shapes that do not fit.
+        An equation changes a value, in one block or head, in some rows or in some entries. On its
+        right, the changed name means the old value. ``for`` limits the change by conditions on the
+        letters, and ``in Q^{5,1}`` lets only that reader see it. An equation with a new name on the
+        left defines that name. ``equations`` may be paths of Markdown files, whose new parameters
+        stand in a table.
+
+        ``values`` are numbers, vectors and matrices by new names, which become parameters. Names
+        with a prime are values of the run ``against``: ``x^2_4 = x'^2_4``. Autoencoders and
+        transcoders that `viete.model.coders.read_coders` has read can be put in too. Raises
+        VieteError for names that the card does not have, and for shapes that do not fit.
         """
         from viete.ask.putting import edited
 
@@ -78,17 +80,17 @@ class Verbs(Displayed):
         return self.keeping(found.card, found.arrays)
 
     def grad(self, of: str | None = None, by: Sequence[str] | None = None) -> Self:
-        """The same with its backward equations: ``∂X`` for every X that leads to a loss.
+        """Add the backward equations: ``∂X`` for every X that influences the loss.
 
-        >>> run = read("simple-transformer").grad().run(tokens, weights, y=targets) # doctest: +SKIP
-        >>> run["∂W_Q^h"].shape                                                     # doctest: +SKIP
+        >>> run = card.grad().run(tokens, weights, y=targets)  # doctest: +SKIP
+        >>> run["∂W_Q^h"].shape  # doctest: +SKIP
         (4, 256, 64)
 
-        ``of`` is the loss, a value or a formula that is one number (by default the last such value
-        that has a derivative, or the cross-entropy of ``logits`` and the tokens one further, an
-        input ``y``); ``by`` are names of parameters or real inputs (by default all parameters).
-        Raises VieteError for a card without a loss and without logits, and where no derivative can
-        pass, naming the equation.
+        ``of`` is the loss: a value or a formula that is one number. By default it is the last such
+        value of the card, or else the cross-entropy of ``logits`` and the next tokens, which become
+        an input ``y``. ``by`` names the parameters or real inputs to differentiate by, by default
+        all parameters. Raises VieteError for a card without a loss and without logits, and where no
+        derivative can pass, with the equation.
         """
         from viete.errors import Text
         from viete.notation.parser import parse
@@ -100,26 +102,28 @@ class Verbs(Displayed):
         return self.over(grad(self.content, loss, by))
 
     def incremental(self, of: str | None = None, fixed: bool = False) -> Self:
-        """The same for new tokens after others whose keys and values are given: its KV cache.
+        """Derive the form with a KV cache: new tokens after others whose keys and values are given.
 
-        Its inputs are ``n`` new tokens and, for every value whose earlier rows are read
+        Its inputs are the ``n`` new tokens and, for each value whose earlier rows are read
         (``K^{i,h}``), those of the ``m`` positions before (``K_past^{i,h}``). ``of`` is the value
-        wanted for every position, by default the scores of the next token. With ``fixed`` there is
-        room for ``c`` rows, and an input ``q`` says which positions are new: shapes stay from step
-        to step. Raises VieteError, naming the equation, where a position reads later ones.
+        that is wanted, by default the scores of the next token. With ``fixed``, the cache has room
+        for ``c`` rows from the start and an input ``q`` says which positions are new, so that no
+        shape changes from step to step. Raises VieteError, with the equation, where a position
+        reads later ones.
         """
         from viete.rewrite.incremental import incremental
 
         return self.over(incremental(self.content, of, fixed))
 
     def padded(self) -> Self:
-        """The same for texts of different lengths in one batch: an input says what is padding.
+        """Allow texts of different lengths in one batch: an input says where the padding is.
 
-        >>> run = card.padded().run(tokens, weights, a=mask)                        # doctest: +SKIP
+        >>> run = card.padded().run(tokens, weights, a=mask)  # doctest: +SKIP
 
-        ``a ∈ {0, 1}^n`` is 0 at padding, on whichever side: no other position sees it. Positions
-        are counted as before, padding among them, and values at padding mean nothing. Raises
-        VieteError for a card without a softmax over positions, or with a mask of its own.
+        ``a ∈ {0, 1}^n`` is 0 at padding, on either side. No other position sees the padding, and
+        values at padding have no meaning. Positions still count from the first place, with the
+        padding. Raises VieteError for a card without a softmax over positions, or with a padding
+        mask already.
         """
         from viete.rewrite.padding import padded
 
@@ -129,13 +133,16 @@ class Verbs(Displayed):
         self, fold_ln: bool | None = None, center_writing_weights: bool | None = None,
         center_unembed: bool | None = None, fold_value_biases: bool | None = None,
     ) -> Self:  # fmt: skip
-        """The same with some of its weights put into others; what it predicts stays.
+        """Fold norms and biases into other weights. The predictions stay the same.
 
-        Every row of the logits moves by a constant, which no softmax sees, and so does every row of
-        a stream that layer norm reads: ``center_unembed=False`` and
-        ``center_writing_weights=False`` keep these as they are. Each step is a rewriting, see
-        `viete.rewrite.folding`: None does it where it holds, False leaves it, True raises
-        VieteError where it would change more than that. A model's weights are made of the old ones.
+        This is TransformerLens' processing of weights. ``fold_ln`` moves the scale and shift of a
+        norm into the weights after it. ``center_writing_weights`` and ``center_unembed`` subtract
+        means: each row of a stream that layer norm reads, and each row of the logits, moves by a
+        constant, which the norm and softmax ignore. ``fold_value_biases`` moves the biases of
+        values into the output bias.
+
+        Each step is done where it changes nothing else (None), skipped (False), or required (True),
+        which raises VieteError where it would change more. See `viete.rewrite.folding`.
         """
         from viete.rewrite.folding import folded
 
@@ -145,15 +152,15 @@ class Verbs(Displayed):
         }))  # fmt: skip
 
     def cut(self, *names: str, values: Mapping[str, Any] | None = None) -> Self:
-        """The same with some of its values given, and without the equations that made only them.
+        """Make values inputs, and drop the equations that only led to them.
 
-        >>> linear = model.cut("A^{i,h}", "scale_A^i", "scale_M^i", "scale")        # doctest: +SKIP
-        >>> frozen = model.cut("A^{i,h}", values=model.run(text))                  # doctest: +SKIP
+        >>> linear = model.cut("A^{i,h}", "scale_A^i", "scale_M^i", "scale")  # doctest: +SKIP
+        >>> frozen = model.cut("A^{i,h}", values=model.run(text))  # doctest: +SKIP
 
-        A name is that of a family, of members (``A^{2,1}``, an input ``A_{given}^{2,1}``), or of
-        what an equation computes without a name for it, such as the scale of a norm. ``values``, a
-        run or arrays by name, are what a model is given where nothing else is. Raises VieteError
-        for what the card does not compute, and for ``values`` of a card, which keeps none.
+        ``names`` are values, members of a family (``A^{2,1}``), or derived names such as the scale
+        of a norm. A model can keep ``values`` for them, from a run or as arrays by name, and uses
+        them where a run is given nothing else. Raises VieteError for what the card does not
+        compute, and for ``values`` of a card, which keeps none.
         """
         from viete.ask.putting import values_of
         from viete.rewrite.cut import cut
@@ -165,7 +172,10 @@ class Verbs(Displayed):
 
     @property
     def shapes(self) -> Shapes:
-        """The type of every value. Raises VieteError where an equation's sides do not fit."""
+        """The type of every value: shape, index letters, kind of number.
+
+        Raises VieteError where the two sides of an equation do not fit.
+        """
         from viete.analysis.shapes import shapes_of
 
         return shapes_of(self.content)
@@ -174,8 +184,8 @@ class Verbs(Displayed):
     def parameter_shapes(self) -> dict[str, tuple[int, ...]]:
         """The name and array shape of every weight.
 
-        Axes are index letters (heads) in the order of the name, then rows, columns: ``W_Q^{1,h}``
-        is (H, d, d_k). Blocks are separate arrays.
+        The axes are index letters (heads) in the order of the name, then rows, then columns:
+        ``W_Q^{1,h}`` is (H, d, d_k). Each block has an array of its own.
         """
         from viete.evaluate.schedule import parameter_shapes
 
@@ -183,20 +193,20 @@ class Verbs(Displayed):
 
     @property
     def cost(self) -> Costs:
-        """Parameters, floating-point operations and bytes, as formulas and as numbers."""
+        """The counts of parameters, operations and bytes, as formulas and as numbers."""
         from viete.analysis.cost import costs
 
         return costs(self.content)
 
     def initial_weights(self, seed: int = 0, dtype: str = "float64") -> dict[str, Any]:
-        """Weights of NumPy as the ``value`` and ``init`` columns say, drawn with ``seed``."""
+        """Weights as NumPy arrays: the ``value`` column, and random numbers as ``init`` says."""
         from viete.evaluate.initial_weights import initial_weights
 
         return initial_weights(self.content, seed, dtype)
 
     @property
     def exact_weights(self) -> dict[str, Any]:
-        """The weights that the ``value`` column gives, as nested lists of exact fractions."""
+        """The weights of the ``value`` column as exact fractions, in nested lists."""
         from viete.evaluate.initial_weights import literal_fractions
 
         return literal_fractions(self.content)
@@ -204,7 +214,10 @@ class Verbs(Displayed):
     # -- as text -----------------------------------------------------------------------------------
 
     def write(self, form: str = "md") -> str:
-        """The card in the form 'md', 'latex', 'json' or 'text'; all but the last read back."""
+        """Write the card in the form 'md', 'latex', 'json' or 'text'.
+
+        Reading 'md', 'latex' or 'json' gives the same card.
+        """
         from viete.cards.writer import write
 
         return write(self.content, form)
@@ -216,10 +229,10 @@ class Verbs(Displayed):
         return blocks(self.content, style)
 
     def draw(self, detail: str = "parts") -> DiagramPicture:
-        """The data flow as a picture, which a notebook shows: ``.svg``, ``.text()``, ``.save()``.
+        """Draw the data flow: a picture with ``.svg``, ``.text()`` and ``.save()``.
 
-        ``detail`` 'parts' makes a box of every titled part of the card, 'equations' of every
-        equation. Raises VieteError for another one.
+        ``detail`` is 'parts' (a box for each titled part of the card) or 'equations' (a box for
+        each equation). Raises VieteError for another word.
         """
         from viete.report.drawing.flow import flow
         from viete.report.drawing.picture import DiagramPicture
@@ -227,12 +240,12 @@ class Verbs(Displayed):
         return DiagramPicture(flow(self.content, detail))
 
     def export(self, to: str, of: str | None = None) -> str:
-        """Stand-alone source, without weights: ``to`` 'torch', 'numpy', 'jax', 'js', 'latex' or
-        'typst'.
+        """Write stand-alone source, without weights.
 
-        A PyTorch module, a NumPy script with the backward pass and Adam, JAX functions, a
-        JavaScript module with forward, backward and Adam, or an article. ``of`` is the loss, as in
-        `grad`. Raises VieteError for what a target cannot say.
+        ``to`` is 'torch' (a module), 'numpy' (a script with backward pass and Adam), 'jax'
+        (functions), 'js' (a module with forward, backward and Adam), 'latex' or 'typst' (an
+        article). ``of`` is the loss, as in `grad`. Raises VieteError for equations that the target
+        cannot express.
         """
         if to in ("latex", "typst"):
             from viete.report.article import write_article
