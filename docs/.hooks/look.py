@@ -26,6 +26,12 @@ ROLES = {
     "code-bg-color": "wash", "code-fg-color": "ink", "typeset-color": "ink",
     "footer-bg-color": "wash", "footer-bg-color--dark": "wash", "footer-fg-color": "ink",
     "footer-fg-color--light": "soft", "footer-fg-color--lighter": "soft",
+    "code-hl-keyword-color": "input", "code-hl-string-color": "parameter",
+    "code-hl-number-color": "parameter", "code-hl-constant-color": "parameter",
+    "code-hl-special-color": "parameter", "code-hl-function-color": "ink",
+    "code-hl-name-color": "ink", "code-hl-variable-color": "ink", "code-hl-operator-color": "ink",
+    "code-hl-punctuation-color": "soft", "code-hl-comment-color": "soft",
+    "code-hl-generic-color": "soft",
 }  # fmt: skip
 
 
