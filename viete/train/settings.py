@@ -279,11 +279,15 @@ def load_settings(run: Path) -> Settings:
         raise VieteError(f"{path}: cannot be read ({reason})") from None
     kinds = {name: list if kind == tuple[str, ...] else kind
              for name, kind in get_type_hints(Settings).items()}  # fmt: skip
-    if not isinstance(stored, dict) or not stored.keys() <= kinds.keys():
-        odd = sorted(stored.keys() - kinds.keys())[0] if isinstance(stored, dict) else "no table"
-        raise VieteError(f"{path}: no settings of a run ({odd!r} is none)")
+    if not isinstance(stored, dict):
+        raise VieteError(f"{path}: must be a JSON object, the settings of a run of `viete train`")
+    if unknown := sorted(stored.keys() - kinds.keys()):
+        raise VieteError(
+            f"{path}: this version of Viète knows no setting {unknown[0]!r}; update Viète if a "
+            "newer version wrote the file, or remove the entry"
+        )
     if odd := next((name for name in stored if not is_a(stored[name], kinds[name])), None):
-        raise VieteError(f"{path}: no settings of a run ({odd} is of another kind)")
+        raise VieteError(f"{path}: the value of {odd} is of the wrong kind: {stored[odd]!r:.40}")
     values: dict[str, Any] = {
         name: tuple(map(str, value)) if kinds[name] is list else value
         for name, value in stored.items()
