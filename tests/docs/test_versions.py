@@ -7,7 +7,8 @@ import tomllib
 from pathlib import Path
 
 PURPOSES = {
-    "numpy": "arrays, training", "scipy": "erf, in GELU", "python-flint": "exact numbers, intervals",
+    "numpy": "arrays, training", "scipy": "erf, in GELU",
+    "python-flint": "exact numbers, intervals",
     "einops": "layouts of checkpoints", "torch": "`viete[torch]`: speed, GPUs, PyTorch files",
     "jax": "`viete[jax]`", "onnx": "`viete[onnx]`: ONNX files", "gguf": "`viete[gguf]`: GGUF files",
     "tokenizers": "`viete[train]`, `viete[hub]`: byte-pair vocabularies",
@@ -20,7 +21,8 @@ PURPOSES = {
 def table() -> str:
     """A row for each library: what it is for, the oldest version admitted, the one tested with."""
     project = tomllib.loads(Path("pyproject.toml").read_text("utf-8"))["project"]
-    required = [*project["dependencies"], *sum(project["optional-dependencies"].values(), [])]
+    extras = project["optional-dependencies"].values()
+    required = [*project["dependencies"], *(x for extra in extras for x in extra)]
     oldest = dict(x.split(">=") for x in required if ">=" in x)
     pinned = dict(re.findall(r"^(\S+)==(\S+)$", Path("constraints.txt").read_text("utf-8"), re.M))
     rows = ["| library | used for | oldest | tested with |", "| --- | --- | --- | --- |"]
