@@ -110,7 +110,10 @@ class ExactSummaries(Summaries):
 
     def conclusions(self) -> list[str]:
         """Sentences on the numbers of the whole run."""
-        out = [self.track(t) for t in self.tracks[:MOST_SEEN]]
+        alike: dict[Any, list[Track]] = {}
+        for t in self.tracks[:MOST_SEEN]:
+            alike.setdefault(tuple((turn.makes, level) for turn, level in t.levels), []).append(t)
+        out = [self.track(found) for found in alike.values()]
         turns = [t for t in self.run.program.steps if t.makes in self.exact.status]
         if any(self.exact.status[t.makes].level == CLOSED for t in turns):
             out.append("Whether two numbers with roots and powers of e are equal is decided by "
@@ -132,13 +135,14 @@ class ExactSummaries(Summaries):
         return [*out, "All this holds for these weights and this text. With floating-point "
                       "numbers the last digits may differ."]  # fmt: skip
 
-    def track(self, track: Track) -> str:
+    def track(self, alike: list[Track]) -> str:
         """``At position 1 the numbers are fractions up to S, roots and powers of e from A …``"""
+        track, where_from = alike[0], self.together([t.position for t in alike])
         runs = [(level, [t for t, _ in found])
                 for level, found in groupby(track.levels, key=lambda x: x[1])]  # fmt: skip
         if len(runs) <= 1:
             level = runs[0][0] if runs else RATIONAL
-            return f"At position {self.place(track.position)} all numbers are {KINDS[level]}."
+            return f"At {where_from} all numbers are {KINDS[level]}."
         parts = []
         for k, (level, turns) in enumerate(runs):
             first, last = self.name(turns[0]), self.name(turns[-1])
@@ -146,7 +150,7 @@ class ExactSummaries(Summaries):
             where = f"up to {last}" if k == 0 else f"from {first} on" if k == len(runs) - 1 else (
                 f"in {first}" if len(turns) == 1 else f"from {first} to {last}")  # fmt: skip
             parts.append(f"{KINDS[level]}{again} {where}")
-        return f"At position {self.place(track.position)} the numbers are {listed(parts)}."
+        return f"At {where_from} the numbers are {listed(parts)}."
 
 
 __all__ = ["ExactSummaries"]

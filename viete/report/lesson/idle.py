@@ -6,7 +6,7 @@ import numpy as np
 
 from viete.document.tree import listed
 from viete.evaluate.labelled import COL
-from viete.notation.tree import Expr, Ref, walk
+from viete.notation.tree import Apply, Expr, Ref, walk
 from viete.report.lesson.lines import Lines, rational
 
 
@@ -14,7 +14,10 @@ def idle(lines: Lines, formula: Expr) -> list[str]:
     """Sentences on the identity matrices of a formula, and on its vectors of one number."""
     parameters = [x for x in dict.fromkeys(walk(formula))
                   if isinstance(x, Ref) and x.symbol.kind == "parameter"]  # fmt: skip
-    names = [f"${lines.formulas.e(w)}$" for w in parameters if lines.is_identity(w)]
+    factors = {x for e in walk(formula) if isinstance(e, Apply) and e.op == "prod" for x in e.args}
+    factors |= {x for e in factors if isinstance(e, Apply) and e.op == "T" for x in e.args}
+    names = [f"${lines.formulas.e(w)}$" for w in parameters
+             if w in factors and lines.is_identity(w)]  # fmt: skip
     out = [
         f"Here {listed(names)} {'are identity matrices' if names[1:] else 'is the identity matrix'}"
         f": {'they change' if names[1:] else 'it changes'} nothing."

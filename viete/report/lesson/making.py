@@ -119,7 +119,7 @@ class Maker(Teller):
         why = [f"Left out: {'; '.join(self.run.without())}."] * bool(self.run.without())
         ended = [] if self.stopped is None else [f"The run ended early: {self.stopped.message}."]
         return replace(
-            out, title=f"{out.title}: a lesson in exact numbers",
+            out, title=f"{out.title} (a lesson in exact numbers)",
             intro=[*out.intro, *self.about_positions(), *[origin] * bool(origin), *why],
             numbers=self.about_numbers(),
             tables=Beginning(self.exact, self.formulas).matrices(),
@@ -278,11 +278,12 @@ class Maker(Teller):
         if v.axes[-2:] != (ROW, COL):
             return []
         array = np.asarray(v.array, dtype=object).reshape(-1, *v.array.shape[-2:])[0]
+        weights = role.WEIGHTS in self.words.roles(turn.equation)
         out = []
         for j in self.followed:
             if j >= len(array):
                 continue
-            gone = [k for k, x in enumerate(array[j]) if is_hidden(x)]
+            gone = [k for k, x in enumerate(array[j]) if is_hidden(x, weights)]
             if gone and len(gone) <= 4:
                 many = f"position{'s' * (len(gone) > 1)} {listed(map(self.place, gone))}"
                 out.append(f"The mask hides {many} from position {self.place(j)}.")
@@ -320,9 +321,11 @@ def same_entries(a: Value, b: Value) -> bool:
     return len(found) == len(one) == len(other) and found == {id(x) for x in other}
 
 
-def is_hidden(x: Any) -> bool:
+def is_hidden(x: Any, weight: bool) -> bool:
     """Whether a score is −∞, or a weight exactly 0 since its score was."""
-    return x == -np.inf if isinstance(x, float) else isinstance(x, Number) and x.rational == 0
+    if isinstance(x, float):
+        return x == -np.inf
+    return weight and isinstance(x, Number) and x.rational == 0
 
 
 def weights_of_a_mean(entries: list[Any]) -> bool:

@@ -31,7 +31,7 @@ def overview(run: Run, turns: Sequence[Turn], words: Reasons) -> list[str]:
     often = f". This happens {blocks} times, once in each block" if blocks > 1 else ""
     out += [f"Then {listed(parts)}{often}."] * bool(parts)
     if role.UNEMBED in found:
-        out.append("At the end each vector becomes scores, one for every token of the vocabulary: "
+        out.append("At the end each position has a score for every token of the vocabulary, and "
                    "the token with the greatest score is predicted to come next.")  # fmt: skip
     if run.program.model.parameters and out:
         out.append("The numbers in the tables and matrices are usually learned; here they are "

@@ -143,6 +143,12 @@ class Reasons:
             case role.BACK:
                 yield ("This matrix turns the result of the MLP into a vector of the model's "
                        "width, so that it can be added to the residual stream")  # fmt: skip
+            case role.UNEMBED if not any(
+                isinstance(x, Apply) and x.op == "prod" for x in walk(e.right)
+            ) and (table := self.parameter(e, "token")):
+                yield (f"Each token of the text looks up its row of the table {table}. The row has "
+                       "a score for every token that may come next. Scores are called "
+                       "logits")  # fmt: skip
             case role.UNEMBED:
                 yield ("Each row is compared with one vector for every token of the vocabulary, by "
                        "an inner product. The results are scores, called logits. The greater the "

@@ -85,7 +85,7 @@ class Summaries:
         if ROW not in v.axes or v.size(ROW) <= j or v.size(ROW) != v.size(COL):
             return ""
         rows = self.weights(turn, j)
-        shares = [self.shares(row) for row in rows]
+        shares = [self.shares(row, j) for row in rows]
         if len(set(shares)) == 1:
             return f"{self.subject(j)} reads {shares[0]}."
         heads = [f"head {k} reads {s}" for k, s in enumerate(shares, 1)][:MOST_SEEN]
@@ -100,13 +100,18 @@ class Summaries:
         array = permute(np, self.entries(turn), v.axes, order)
         return np.asarray(array.reshape(-1, *array.shape[-2:])[:, j, :])
 
-    def shares(self, row: Any) -> str:
+    def shares(self, row: Any, reader: int = -1) -> str:
+        """From which positions a row of weights reads; the ``reader`` itself is called so."""
+
+        def source(k: int) -> str:
+            return "itself" if k == reader else f"position {self.place(k)}"
+
         parts = [(float(x), k) for k, x in enumerate(row) if float(x) > 0]
         if len(parts) == 1:
-            return f"only from position {self.place(parts[0][1])}"
+            return f"only from {source(parts[0][1])}"
         best = sorted(parts, key=lambda p: (-p[0], p[1]))[:MOST_SEEN]
         best.sort(key=lambda p: p[1])
-        told = [f"{percent(x)} from position {self.place(k)}" for x, k in best]
+        told = [f"{percent(x)} from {source(k)}" for x, k in best]
         rest = len(parts) - len(best)
         return listed([*told, *[f"the rest from {rest} more"] * (rest > 0)])
 
@@ -131,8 +136,15 @@ class Summaries:
                 yield f"{at} {a} and {b} have exactly the same score"
             else:
                 why = self.because(greatest, next_one, gap)
-                yield (f"{at} the model predicts {a}, {why}. The score of {a} is the greatest, "
-                       f"and {b} comes second")  # fmt: skip
+                scores = self.scored(b, greatest, next_one, why)
+                yield f"{at} the model predicts {a}, {why}. {scores}"
+
+    def scored(self, second: str, best: Number, next_one: Number, why: str) -> str:
+        """What the two greatest scores are, of which ``why`` says why one of them is greater."""
+        one, two = self.formulas.plain_number(best), self.formulas.plain_number(next_one)
+        if f"{one} > {two}" in why:
+            return f"These are its score and that of {second}, which comes second"
+        return f"Its score is ${one}$, and {second} comes second with ${two}$"
 
     def because(self, best: Number, second: Number, gap: Number) -> str:
         return f"because ${self.formulas.decimal(best)} > {self.formulas.decimal(second)}$"
@@ -149,8 +161,8 @@ class Summaries:
 def percent(share: float) -> str:
     """One of several shares: what is rounded to all or to nothing is not that."""
     if share < 0.005:
-        return "under 1 %"
-    return "over 99 %" if share > 0.995 else f"{100 * share:.0f} %"
+        return "under 1\u00a0%"
+    return "over 99\u00a0%" if share > 0.995 else f"{100 * share:.0f}\u00a0%"
 
 
 def exactly(x: Any) -> Number:

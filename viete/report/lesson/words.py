@@ -122,17 +122,19 @@ class StepWords(Reasons):
     # -- why ---------------------------------------------------------------------------------------
 
     def why(self, e: Equation, at: Put = unchanged) -> list[str]:
-        """What an equation is for, and the card's own words about it; ``at`` is for its block."""
+        """The card's own words about an equation, and what it is for; ``at`` is for its block."""
         order = sorted(self.roles(e), key=lambda r: r == role.TURN)  # first what it is for
         found = list(dict.fromkeys(s for r in order for s in self.reasons(e, r, at)))
         found = [s for s in found if s not in self.told]
         self.told.update(found)
         own = [capital(e.meaning)] * (len(e.meaning.split()) >= (3 if self.roles(e) else 1))
+        own = [s if s.endswith((".", "!", "?")) else s + "." for s in own]
+        own = [s if "*" in s else f"*{s}*" for s in own]
         if not self.roles(e):
             found = [s for s in self.explainer.equation(e.right, "", False) if s]
         else:
             found += self.definitions(e)
-        return [s if s.endswith((".", "!", "?")) else s + "." for s in (*found, *own)]
+        return own + [s if s.endswith((".", "!", "?")) else s + "." for s in found]
 
     def definitions(self, e: Equation) -> Iterator[str]:
         """The functions of an equation by which it is calculated, each when it first comes up."""

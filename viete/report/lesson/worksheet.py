@@ -78,12 +78,12 @@ class Blanking:
             "fractions, roots and powers of e as they are, and do not round."
         )
         sheet = replace(
-            lesson, title=f"{lesson.model}: worksheet", intro=[task, *lesson.intro], parts=parts,
+            lesson, title=f"{lesson.model} (worksheet)", intro=[task, *lesson.intro], parts=parts,
             predicted=[], about=[], numbers=[], proven=[], closing=self.last_question(),
         )  # fmt: skip
         told = [*map(item, lesson.closing)]
         head: list[Block] = [
-            heading(1, f"{lesson.model}: key"),
+            heading(1, f"{lesson.model} (key)"),
             paragraph(f"The answers for {last}, each with its working."),
         ]
         return Worksheet(sheet, [*head, *key, *[heading(2, "Summary")] * bool(told), *told])
