@@ -111,8 +111,9 @@ class ExactSummaries(Summaries):
     def conclusions(self) -> list[str]:
         """Sentences on the numbers of the whole run."""
         alike: dict[Any, list[Track]] = {}
-        for t in self.tracks[:MOST_SEEN]:
-            alike.setdefault(tuple((turn.makes, level) for turn, level in t.levels), []).append(t)
+        for track in self.tracks[:MOST_SEEN]:
+            levels = tuple((turn.makes, level) for turn, level in track.levels)
+            alike.setdefault(levels, []).append(track)
         out = [self.track(found) for found in alike.values()]
         turns = [t for t in self.run.program.steps if t.makes in self.exact.status]
         if any(self.exact.status[t.makes].level == CLOSED for t in turns):
