@@ -40,7 +40,7 @@ CACHE = DOCS.parent / ".cache" / "embedded"
 HERE = Path(__file__).parent
 FRAMED = HERE / "static" / "framed.js"
 FENCE = re.compile(r"^```embed\n(.*?)^```$", re.M | re.S)
-TITLED = re.compile(r'^```\w+ title="([^"]+)"\n(.*?)^```$', re.M | re.S)
+TITLED = re.compile(r'^```(?!diff)\w+ title="([^"]+)"\n(.*?)^```$', re.M | re.S)
 OPTION = re.compile(r"(title|height|at): +(.+)")
 FRAME = (
     '<figure class="embedded"><iframe src="{url}" title="{title}" loading="lazy" '

@@ -20,7 +20,9 @@ _ATTRIBUTES = frozenset(
 )
 OPENING = ("(", "[", ",", "=", "\u2248", "\u22c5")
 RELATIONS = str.maketrans({"≤": r"\le ", "≥": r"\ge ", "≠": r"\ne ", "≈": r"\approx "})  # operators
+FUNCTIONS = ("log", "ln", "exp", "sin", "cos", "tan")  # a thin space before a bare argument
 BARS = ("|", "\u2016", "\u2223", "\u2225")
+THIN = '<mspace width="0.17em"/>'
 NAMESPACE = "{http://www.w3.org/1998/Math/MathML}"
 
 
@@ -80,8 +82,10 @@ def checked(e: ElementTree.Element, first: bool = False) -> str:
     inner, before = escape(text), None
     for child in e:
         opens = before is None or before in OPENING
+        tag = child.tag.removeprefix(NAMESPACE)
+        inner += THIN if before in FUNCTIONS and tag != "mo" else ""
         inner += checked(child, opens) + escape(child.tail or "")
-        before = child.text if child.tag.removeprefix(NAMESPACE) == "mo" else ""
+        before = child.text if tag == "mo" or child.text in FUNCTIONS else ""
     if name not in _ELEMENTS:
         return inner
     kept = "".join(f' {k}="{escape(v)}"' for k, v in attributes.items())
