@@ -194,7 +194,7 @@ def read(
 
     >>> card = read("gpt2")          # a shipped card, by its name  # doctest: +SKIP
     >>> card = read("my-card.md")    # a file: Markdown, LaTeX or JSON  # doctest: +SKIP
-    >>> card = read("# Mine\n...")   # the text of a card: several lines  # doctest: +SKIP
+    >>> card = read(text)            # a text of several lines  # doctest: +SKIP
 
     ``config`` is a Hugging Face ``config.json``: its path, its folder or its content. It sets the
     dimensions, and selects the equations in a card that covers a whole family. A key that the card
