@@ -1,11 +1,25 @@
-"""Mends what Markdown and the theme write: tables in boxes that scroll, a name for the search."""
+"""Mends what Markdown and the theme write, and pictures of notebooks.
+
+Tables go into boxes that scroll, the search gets a name, and drawings their colours in the dark.
+"""
 
 import re
 from typing import Any
 
+from viete.document.colours import svg_file
+
 _TABLE = re.compile(r"<table>(.*?)</table>", re.S)
 _NO_HEAD = re.compile(r"<thead>\s*<tr>(?:\s*<th[^>]*></th>)+\s*</tr>\s*</thead>\s*")
 _EMPTY = re.compile(r"<th([^>]*)></th>")
+
+
+def on_files(files: Any, **_: Any) -> Any:
+    """Drawings that stood in a notebook, whose page gave them their colours, as files."""
+    for file in files:
+        svg = file.content_string if file.src_uri.endswith(".svg") else ""
+        if 'role="img"' in svg and "viete-drawing" not in svg:
+            file.content_string = svg_file(svg)
+    return files
 
 
 def on_page_content(html: str, **_: Any) -> str:
