@@ -14,7 +14,7 @@ PURPOSES = {
     "tokenizers": "`viete[train]`, `viete[hub]`: byte-pair vocabularies",
     "huggingface_hub": "`viete[hub]`: models by their ids",
     "starlette": "`viete[explore]`: served pages", "anywidget": "`viete[notebook]`: widgets",
-    "transformers": "nothing that Viète runs; the tests compare with it",
+    "transformers": "`vt.from_transformers`, `model.to_transformers()`; the tests compare with it",
 }  # fmt: skip
 
 
