@@ -22,7 +22,7 @@ cd "$root"
 import pathlib, sys, zipfile
 
 held = set(zipfile.ZipFile(sys.argv[1]).namelist())
-wanted = [p.as_posix() for e in ("py", "md", "json", "typed", "css", "js") for p in pathlib.Path("viete").rglob(f"*.{e}")]
+wanted = [p.as_posix() for e in ("py", "md", "json", "safetensors", "typed", "css", "js") for p in pathlib.Path("viete").rglob(f"*.{e}")]
 missing = sorted(set(wanted) - held)
 if missing:
     sys.exit("not in the wheel: " + ", ".join(missing))

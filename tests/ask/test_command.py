@@ -187,7 +187,7 @@ def test_other_numbers_and_two_inputs() -> None:
     exact = viete("ask", "exact-lesson", "-t", "a b", "--meaning", "exact", "logits_{0,0}",
                   "2 x_0").out.splitlines()  # fmt: skip
     assert [line.split() for line in exact if "·" in line] == [
-        ["·", "logits[0,", "0]", "=", "1"], ["·", "2", "x[0]", "=", "(2,", "0)"]
+        ["·", "logits_{0,0}", "=", "1"], ["·", "2", "x_0", "=", "(2,", "0)"]
     ]  # fmt: skip
     bounds = viete("ask", "exact-lesson", "-t", "a b", "--meaning", "interval", "logits_{0,0}").out
     assert bounds.splitlines()[-1] == "logits_{0,0} = [0.9999999999999952, 1.0000000000000049]"

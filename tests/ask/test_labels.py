@@ -102,7 +102,7 @@ def test_a_question_in_words_reads_back(kind: str) -> None:
     name = quoted(run.scope.words().name(7))
     for question, plain in (
         (f"\\overline{{{name}}} - U_5", f"U[{name}] - U[{quoted(run.scope.words().name(5))}]"),
-        (f"<\\underline{{{name}}}, x^1_0>", f"<W_E[{name}], x^1[0]>"),
+        (f"<\\underline{{{name}}}, x^1_0>", f"<W_E[{name}], x_0^1>"),
         (f"logits_{{-1, {name}}}", f"logits[-1, {name}]"),
         (f"sum_{{j=0}}^1 (logits_{{j, {name}}})", f"sum_{{j=0}}^1 logits[j, {name}]"),
     ):  # fmt: skip

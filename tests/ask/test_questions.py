@@ -23,26 +23,26 @@ def ran(name: str) -> vt.nouns.run.Questions:
 
 RUN, PYTHIA = ran("gpt2"), ran("pythia")
 LN = (
-    "LN(x²[1]) means norm(x²[1]), the norm before the unembedding; without its parameters the "
-    "norm is LN(x²[1]; 1, 0)"
+    "LN(x₁²) means norm(x₁²), the norm before the unembedding; without its parameters the "
+    "norm is LN(x₁²; 1, 0)"
 )
 COLUMN = (
-    "W_OV^{1,1} x¹[2] means x¹[2] W_OV^{1,1}: the card's vectors are rows, and its weights map "
-    "them; the product with its transpose is x¹[2] W_OV^{1,1}ᵀ"
+    "W_OV^{1,1} x₂¹ means x₂¹ W_OV^{1,1}: the card's vectors are rows, and its weights map "
+    "them; the product with its transpose is x₂¹ W_OV^{1,1}ᵀ"
 )
 
 
 @pytest.mark.parametrize(("question", "meant", "sentence"), [
     ("<W_E_3, LN(x^2_1)>", "<W_E_3, LN(x^2_1; γ, β, ε)>", LN),
-    ("<U_3 - U_5, LN(x^1_1)>", "<U_3 - U_5, LN(x^1_1; γ, β, ε)>", "means norm(x¹[1])"),
+    ("<U_3 - U_5, LN(x^1_1)>", "<U_3 - U_5, LN(x^1_1; γ, β, ε)>", "means norm(x₁¹)"),
     ("LN(x^1) U^T", "logits(x^1)", "means norm(x¹), the norm before the unembedding"),
     (r"\text{logit}_3(LN(x^1_1))", "logits(x^1)_{1,3}", "the norm before the unembedding"),
-    ("W_U · LN(x^2_1)", "logits_1", "Uᵀ norm(x²[1]) means norm(x²[1]) Uᵀ"),
+    ("W_U · LN(x^2_1)", "logits_1", "Uᵀ norm(x₁²) means norm(x₁²) Uᵀ"),
     ("LN(x^2)", "norm(x^2)", "the norm that the card applies to it"),
-    ("LN(y^1_0)", "v^1_0", "LN(y¹[0]) means norm_M¹(y¹[0]), the norm that the card applies"),
+    ("LN(y^1_0)", "v^1_0", "LN(y₀¹) means norm_M¹(y₀¹), the norm that the card applies"),
     ("W_K^{1,1} x^1_2", "x^1_2 W_K^{1,1}", "the card's vectors are rows, and its weights map them"),
-    ("<W_K^{1,1} x^1_0, W_Q^{1,1} x^1_2>", "<x^1_0 W_K^{1,1}, x^1_2 W_Q^{1,1}>", "means x¹[2] W_Q"),
-    ("W_2^1 W_1^1 x^1_2", "x^1_2 W_1^1 W_2^1", "W₂¹ W₁¹ x¹[2] means x¹[2] W₁¹ W₂¹"),
+    ("<W_K^{1,1} x^1_0, W_Q^{1,1} x^1_2>", "<x^1_0 W_K^{1,1}, x^1_2 W_Q^{1,1}>", "means x₂¹ W_Q"),
+    ("W_2^1 W_1^1 x^1_2", "x^1_2 W_1^1 W_2^1", "W₂¹ W₁¹ x₂¹ means x₂¹ W₁¹ W₂¹"),
     ("W_K^{1,1} x^1", "x^1 W_K^{1,1}", "means x¹ W_K^{1,1}"),
     (r"\tilde{A}^2(x^1_2)", r"\tilde{A}^2_2", "the row in its context"),
     ("B_2 ∘ B_1 (x^0_{-1})", "x^2_2", "attention reads all positions"),
@@ -58,7 +58,7 @@ def test_what_is_meant_is_what_is_computed(question: str, meant: str, sentence: 
 
 @pytest.mark.parametrize(("question", "meant", "sentence"), [
     ("W_{OV}^{1,1} x^1_2", "x^1_2 W_{OV}^{1,1}", COLUMN),
-    ("W_QK^{1,1} (x^1_2 + x^0_1)", "(x^1_2 + x^0_1) W_QK^{1,1}", "(x¹[2] + x⁰[1]) W_QK^{1,1}"),
+    ("W_QK^{1,1} (x^1_2 + x^0_1)", "(x^1_2 + x^0_1) W_QK^{1,1}", "(x₂¹ + x₁⁰) W_QK^{1,1}"),
 ])  # fmt: skip
 def test_what_has_another_value_as_it_is_written_warns(
     question: str, meant: str, sentence: str
@@ -70,9 +70,9 @@ def test_what_has_another_value_as_it_is_written_warns(
 
 
 @pytest.mark.parametrize(("run", "question", "ways"), [
-    (RUN, "LN(x^1_2)", "write norm_A^2(x^1[2]), norm(x^1[2]), or LN(x^1[2]; 1, 0) for"),
+    (RUN, "LN(x^1_2)", "write norm_A^2(x_2^1), norm(x_2^1), or LN(x_2^1; 1, 0) for"),
     (PYTHIA, "LN(x^1)", "write norm_A^2(x^1), norm_M^2(x^1), norm(x^1), or LN(x^1; 1, 0) for"),
-    (RUN, "|LN(Δx^1_2)|", "write norm(Delta{x}^1[2]), or LN(Delta{x}^1[2]; 1, 0)"),
+    (RUN, "|LN(Δx^1_2)|", "write norm(Delta{x}_2^1), or LN(Delta{x}_2^1; 1, 0)"),
 ])  # fmt: skip
 def test_a_norm_that_could_be_several_is_asked_about(
     run: vt.nouns.run.Questions, question: str, ways: str
@@ -126,8 +126,8 @@ def test_conventions_stand_in_an_answer() -> None:
     sets = [x for k, v in SIZES.items() for x in ("--set", f"{k}={v}")]
     asked = ("gpt2", *sets, "--seed", "0", "-t", "1,2", "W_{OV}^{1,1} x^1_1")
     ran = viete("ask", *asked)
-    assert "W_OV^{1,1} x¹[1] means x¹[1] W_OV^{1,1}" in ran.out and not ran.err
-    assert "viete: W_OV^{1,1} x¹[1] means" in viete("ask", *asked, "-f", "csv").err
+    assert "W_OV^{1,1} x₁¹ means x₁¹ W_OV^{1,1}" in ran.out and not ran.err
+    assert "viete: W_OV^{1,1} x₁¹ means" in viete("ask", *asked, "-f", "csv").err
 
 
 def test_a_block_that_is_written_out_has_no_letter() -> None:
@@ -140,4 +140,4 @@ def test_on_the_command_line() -> None:
     sets = [x for k, v in SIZES.items() for x in ("--set", f"{k}={v}")]
     ran = viete("run", "gpt2", *sets, "--seed", "0", "-t", "1,2", "--show",
                 "<W_E_1, LN(x^2_1)>, W_{OV}^{1,1} x^1_1")  # fmt: skip
-    assert ran.err.startswith("viete: W_OV^{1,1} x¹[1] means x¹[1] W_OV^{1,1}")
+    assert ran.err.startswith("viete: W_OV^{1,1} x₁¹ means x₁¹ W_OV^{1,1}")

@@ -111,10 +111,10 @@ def test_a_quoted_text_is_a_number(word: str, k: int) -> None:
     q = quoted(word)
     assert q.isprintable()
     for written, plain in (
-        (f"W_E[{q}]", f"W_E[{k}]"), (f"W_U[:, {q}]", f"W_U[:, {k}]"),
-        (f"logits_{{-1, {q}}}", f"logits[-1, {k}]"), (f"W_E_{{{q}}}", f"W_E[{k}]"),
-        (f"{q} + 1", f"{k} + 1"), (f"max(logits_0, {q})", f"max(logits[0], {k})"),
-        (f"\\overline{{{q}}}", f"U[{k}]"), (f"underline{{ {q} }}", f"W_E[{k}]"),
+        (f"W_E[{q}]", f"W_{{E,{k}}}"), (f"W_U[:, {q}]", f"W_U[:, {k}]"),
+        (f"logits_{{-1, {q}}}", f"logits_{{-1,{k}}}"), (f"W_E_{{{q}}}", f"W_{{E,{k}}}"),
+        (f"{q} + 1", f"{k} + 1"), (f"max(logits_0, {q})", f"max(logits_0, {k})"),
+        (f"\\overline{{{q}}}", f"U_{k}"), (f"underline{{ {q} }}", f"W_{{E,{k}}}"),
     ):  # fmt: skip
         e = parse(written, scope)
         assert show(e) == plain
@@ -126,7 +126,7 @@ def test_a_quoted_text_is_a_number(word: str, k: int) -> None:
 def test_a_text_under_a_bar_is_taken_as_it_stands(word: str, bar: str) -> None:
     assume(not re.match(r"\s*\w+_.", word) and word.strip())
     scope = question_scope(replace(CARD, vocabulary=("x1", word)))
-    expected = {"overline": "U[1]", "underline": "W_E[1]"}[bar]
+    expected = {"overline": "U_1", "underline": "W_{E,1}"}[bar]
     for text in (word, f"\\text{{{word}}}", f" \\mathrm{{{word}}} "):
         for written in (f"\\{bar}{{{text}}}", f"{bar} {{{text}}}"):
             assert show(parse(written, scope)) == expected, written
@@ -136,14 +136,14 @@ def test_a_text_under_a_bar_is_taken_as_it_stands(word: str, bar: str) -> None:
 def test_what_stands_under_a_bar() -> None:
     scope = question_scope(replace(CARD, vocabulary=("a", " a", "5", "don't", "t", "{", "}")))
     for written, plain in {
-        r"\overline{a}": "U[0]", r"\overline{ a}": "U[1]", r"\overline a": "U[0]",
-        "a\u0305": "U[0]", "a\u0332": "W_E[0]", r"\overline{5}": "U[2]", r"U_5": "U[5]",
-        r"\underline{\text{don't}}": "W_E[3]", r"\overline{t}": "U[4]", r"\overline{\{}": "U[5]",
-        r"\overline{\text{\}}}": "U[6]", r"\overline{a}_0": "U[0][0]",
-        r"U_{\text{ a}}": "U[1]", r"logits_{-1, \text{ a}}": "logits[-1, 1]",
+        r"\overline{a}": "U_0", r"\overline{ a}": "U_1", r"\overline a": "U_0",
+        "a\u0305": "U_0", "a\u0332": "W_{E,0}", r"\overline{5}": "U_2", r"U_5": "U_5",
+        r"\underline{\text{don't}}": "W_{E,3}", r"\overline{t}": "U_4", r"\overline{\{}": "U_5",
+        r"\overline{\text{\}}}": "U_6", r"\overline{a}_0": "U_0[0]",
+        r"U_{\text{ a}}": "U_1", r"logits_{-1, \text{ a}}": "logits_{-1,1}",
         r"\text{logit}_{\text{ a}}(x^1_0)": "logit_1(x^1_0)",
         r"\underline{t_0}": "W_E[t[0]]", r"\underline{\text{token}_{-1}}": "W_E[t[-1]]",
-        r"\overline{token_{1 + 1}}": "U[t[1 + 1]]", r"\overline{a} - \overline{ a}": "U[0] - U[1]",
+        r"\overline{token_{1 + 1}}": "U[t[1 + 1]]", r"\overline{a} - \overline{ a}": "U_0 - U_1",
     }.items():  # fmt: skip
         assert parse(written, scope) == parse(plain, scope), written
 
@@ -156,8 +156,8 @@ def test_a_name_with_a_bar_is_that_name() -> None:
     scope = question_scope(card)
     for written in (r"\overline{ublin}", r"\overline{\text{ublin}}", "overline{ublin}"):
         assert show(parse(written, scope)) == "overline{ublin}"
-    assert show(parse(r"\underline{ublin}", scope)) == "W_E[0]"
-    assert show(parse(r"\overline{b}", scope)) == "U[1]"
+    assert show(parse(r"\underline{ublin}", scope)) == "W_{E,0}"
+    assert show(parse(r"\overline{b}", scope)) == "U_1"
 
 
 @pytest.mark.parametrize(("written", "message"), [
@@ -268,7 +268,7 @@ def test_the_unembedding_is_found_by_what_makes_the_scores(
         e = parse(f"\\overline{{{word}}}", scope)
         assert np.allclose(run[show(e)], matrix[:, k], rtol=1e-14, atol=0)
         assert parse(show(e), card.scope) == e
-        assert show(parse(f"\\underline{{{word}}}", scope)) == f"A[{k}]"
+        assert show(parse(f"\\underline{{{word}}}", scope)) == f"A_{k}"
 
 
 def test_a_card_without_such_vectors_says_so() -> None:

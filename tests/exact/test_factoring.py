@@ -79,9 +79,9 @@ def test_a_reason_is_true_and_decides_the_sign(seed: int) -> None:
 @pytest.mark.parametrize(
     "number, text",
     [
-        (e / (e + e * e), "1 / (1 + e^1)"),
-        (e * e / (4 * e**2 + 8 * e**3 + 4 * e**4), "1 / (4 (1 + e^1)^2)"),
-        ((3 * e + 4 * e**2) / (2 * e + 2 * e**2), "(3 + 4 e^1) / (2 (1 + e^1))"),
+        (e / (e + e * e), "1 / (1 + e)"),
+        (e * e / (4 * e**2 + 8 * e**3 + 4 * e**4), "1 / (4 (1 + e)^2)"),
+        ((3 * e + 4 * e**2) / (2 * e + 2 * e**2), "(3 + 4 e) / (2 (1 + e))"),
         (N(6).sqrt() / 2, "sqrt(6) / 2"),
         (N(Fraction(-2, 3)), "-2/3"),
     ],
@@ -93,5 +93,5 @@ def test_how_they_are_written(number: Number, text: str) -> None:
 def test_a_comparison_that_is_plain_to_see() -> None:
     found = reason((e - 2) / (1 + e))
     assert found is not None
-    assert (show(found[0]), found[1], show(found[2])) == ("e^1", ">", "2")
+    assert (show(found[0]), found[1], show(found[2])) == ("e", ">", "2")
     assert reason(1 / (1 + e)) is None

@@ -106,10 +106,10 @@ def name(base: str, x: Number) -> Number:
         (lambda: N(0), "0"), (lambda: N(Fraction(-2, 3)), "-2/3"),
         (lambda: N(8).sqrt(), "2 sqrt(2)"),
         (lambda: N(Fraction(2, 3)).sqrt(), "sqrt(6) / 3"),
-        (lambda: N(1).exp() / (N(1).exp() + N(2).exp()), "e^1 / (e^1 + e^2)"),
+        (lambda: N(1).exp() / (N(1).exp() + N(2).exp()), "e / (e + e^2)"),
         (lambda: -(N(2).sqrt()), "-sqrt(2)"), (lambda: N(10) ** Fraction(2, 3), "10^{2/3}"),
         (lambda: 1 - N(2).sqrt(), "1 - sqrt(2)"), (lambda: N(2).sqrt().exp(), "e^{sqrt(2)}"),
-        (lambda: 2 * N(1).exp(), "2 e^1"), (lambda: 1 / (N(1).exp() + 1).sqrt(), None),
+        (lambda: 2 * N(1).exp(), "2 e"), (lambda: 1 / (N(1).exp() + 1).sqrt(), None),
         (lambda: Number.pi() ** 2, "pi^2"), (lambda: N(6).log(), "log(2) + log(3)"),
     ],
 )  # fmt: skip

@@ -65,7 +65,7 @@ def test_a_prime_is_part_of_a_name(written: str) -> None:
     scope = Scope.of([third, Symbol("value", "x", (), third.sup)], "i")
     e = parse(written, scope)
     assert e == Ref(third, (num(3),))
-    assert [show(e, style) for style in STYLES] == ["partial{x'}^3", r"\partial{x}'^3", "∂x′³"]
+    assert [show(e, style) for style in STYLES] == ["∂x'^3", r"\partial{x}'^3", "∂x′³"]
 
 
 @pytest.mark.parametrize("written", ["W_Q'^{i,h''}", "W'_Q^{i,h''}", r"W'^{i,h^{\prime\prime}}_Q",
@@ -292,3 +292,16 @@ def test_a_sum_whose_letter_is_read_behind_it_is_printed_in_brackets() -> None:
     e = Apply("times", (total, Idx("k")))
     for style in STYLES:
         assert parse(show(e, style), scope) == e
+
+
+@pytest.mark.parametrize(
+    ("equation", "shown"), [("p = r[1]", "p = r_1"), ("r_1 = r[1]", "r_1 = r[1]")]
+)
+def test_a_row_is_no_other_name(equation: str, shown: str) -> None:
+    """A row of r is r_1, and r[1] beside a value that is called r_1."""
+    card = vt.read(f"{read('exact-lesson').write('md')}\n99. ${equation}$\n")
+    written = card.write("md")
+    assert (
+        shown.replace("_1", "₁") in card.write("text") and vt.read(written).write("md") == written
+    )
+    assert vt.read(written).equations[-1].right == card.equations[-1].right

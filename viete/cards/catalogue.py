@@ -21,6 +21,18 @@ def coders() -> dict[str, Path]:
     return {path.stem: path for path in sorted(folder.glob("*.md"), key=lambda p: p.stem)}
 
 
+def trained() -> dict[str, Path]:
+    """Name of each shipped model (``two-layers``) → its card, which has weights beside it."""
+    folder = Path(str(resources.files("viete.cards").joinpath("trained")))
+    return {path.stem: path for path in sorted(folder.glob("*.md"), key=lambda p: p.stem)}
+
+
+def model_path(name: str | Path) -> str | Path:
+    """The card of the shipped model of that name; anything else as it is."""
+    known = trained().get(name.lower()) if isinstance(name, str) else None
+    return name if known is None or Path(name).exists() else known
+
+
 def named() -> dict[str, Path]:
     """Every card that has a name, of models and of features."""
     return shipped() | coders()
@@ -33,7 +45,7 @@ def find(name: str | Path) -> Path:
     """
     if not isinstance(name, str | Path):
         raise VieteError(f"a card is a path or the name of a shipped one, not {name!r:.60}")
-    path, cards = Path(name), named()
+    path, cards = Path(name), named() | trained()
     known = str(name).lower().removesuffix(".md")
     try:
         there, folder = path.is_file(), path.is_dir()
@@ -62,4 +74,4 @@ def near_files(path: Path) -> list[str]:
     return [str(there[name]) for name in near]
 
 
-__all__ = ["coders", "find", "named", "shipped"]
+__all__ = ["coders", "find", "model_path", "named", "shipped", "trained"]

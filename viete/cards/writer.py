@@ -58,6 +58,7 @@ class CardWriter:
         self.model, self.style = card, style
         functions = frozenset(o.symbol.base for o in card.operators)
         self.printer = printer(style, loss, functions)
+        self.printer.numbered = card.scope.numbered
         self.shapes = shapes_of(card)
 
     def math(self, text: str) -> str:
@@ -101,7 +102,8 @@ class CardWriter:
             out += [item(self.math(text), meaning) for text, meaning in self.derived()]
         if m.claims:
             out += [heading(2, "Claims")]
-            out += [item(self.math(c.show(self.style)), c.meaning) for c in m.claims]
+            for c in m.claims:
+                out.append(item(self.math(c.show(self.style, lambda e, _: self.e(e))), c.meaning))
         return out
 
     # -- declarations ------------------------------------------------------------------------------

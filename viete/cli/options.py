@@ -128,6 +128,11 @@ class SourceOptions:
                      "'A^{i,h}'. A run has it from the unchanged model (repeatable)."),
     ] = None  # fmt: skip
 
+    def __post_init__(self) -> None:
+        from viete.cards.catalogue import model_path
+
+        self.name = str(model_path(self.name)) if self.name else self.name
+
     @property
     def values(self) -> dict[str, str]:
         """``--set d=768`` as a name and a value."""

@@ -148,7 +148,7 @@ class WordPrinter(Printer):
 
     def __init__(self, run: Run, style: str) -> None:
         super().__init__(style)
-        self.run = run
+        self.run, self.numbered = run, run.scope.numbered
 
     def word(self, e: Pick, axis: int) -> str:
         """As `Printer.word`."""

@@ -13,10 +13,10 @@ from viete.meanings.exact.deciding import Undecided
 from viete.meanings.exact.decimals import enclosure
 from viete.meanings.exact.factoring import simplest
 from viete.meanings.exact.numbers import Number
-from viete.meanings.exact.spelling import first_power, short
+from viete.meanings.exact.spelling import short
 from viete.notation.mathml import mathml
 from viete.notation.printer import show
-from viete.notation.tree import Num, transform
+from viete.notation.tree import Num
 
 Labels = (
     Sequence[str] | str | None
@@ -105,7 +105,6 @@ def spelled_entry(x: Any) -> tuple[str, str | None]:
     named = any(a.kind == "name" for a in x.atoms())
     if e is None or named or (not x.atoms() and len(str(x)) > LONGEST):
         return f"≈\u00a0{digits(x)}".replace("-", "−"), None
-    e = transform(e, first_power)
     return show(e, "unicode"), None if isinstance(e, Num) and e.value.denominator == 1 else mathml(
         e
     )

@@ -14,7 +14,7 @@ from html import escape
 
 from viete.notation.lexer import GREEK, PREFIXES, TOKEN_BARS, accent_of, unprimed
 from viete.notation.printer import ATOM, FACTOR, SUM, Printer, is_phrase, number
-from viete.notation.tree import Apply, Bind, Expr, Idx, Num, Pick, Ref, Slice, Table, walk
+from viete.notation.tree import PARTIAL, Apply, Bind, Expr, Idx, Num, Pick, Ref, Slice, Table, walk
 
 _GREEK = {name: char for char, name in reversed(GREEK.items())}
 _MARKS = {"tilde": "~", "hat": "^", "bar": "¯", "vec": "→", "overline": "‾", "underline": "_"}
@@ -230,7 +230,7 @@ class MathML(Printer, style="mathml"):
             name = "_".join([e.symbol.base, *(s.text for s in e.symbol.sub)])
             return scripted(f"<mi>{name}</mi>", sub[len(e.symbol.sub) :], (), about)
         if self.loss and e.symbol.is_partial:
-            below = marked(e.symbol.base[len("partial{") : -1], sub, sup)
+            below = marked(e.symbol.base[len(PARTIAL) : -1], sub, sup)
             return (
                 f"<mfrac{about}><mrow>{_PARTIAL}{self.ref(self.loss, ())}</mrow>"
                 f"<mrow>{_PARTIAL}{below}</mrow></mfrac>"

@@ -24,6 +24,7 @@ from viete.notation.lexer import (
 from viete.notation.substitution import substitute
 from viete.notation.tree import (
     CALL,
+    PARTIAL,
     WITH,
     Apply,
     Bind,
@@ -35,6 +36,7 @@ from viete.notation.tree import (
     Slice,
     Symbol,
     Table,
+    labels_below,
     num,
     script,
     sides_near,
@@ -140,8 +142,8 @@ def letters(base: str, style: str) -> str:
     """A name's base letter or word, with its accent."""
     if style in Printer.others:
         return printer(style).index(base)
-    if style == "plain":  # the key, by which a run has it
-        return base
+    if style == "plain":  # the key, by which a run has it, and ∂ as a person writes it
+        return f"∂{base[len(PARTIAL) : -1]}" if base.startswith(PARTIAL) else base
     base, primes = unprimed(base)
     if primes:
         return letters(base, style) + (primes if style != "unicode" else "′" * len(primes))
@@ -171,6 +173,7 @@ class Printer:
 
     With a ``loss``, ∂X is written as a quotient: ``∂L/∂X``, for people alone. ``functions`` are the
     letters of a card's own functions: a value of that name does not stand before a parenthesis.
+    ``numbered`` is what stands before the number of names such as x_1: a row of x is then ``x[1]``.
     """
 
     others: ClassVar[dict[str, type[Printer]]] = {}  # by style, those beside the three spellings
@@ -183,6 +186,7 @@ class Printer:
         self, style: str, loss: Ref | None = None, functions: Collection[str] = ()
     ) -> None:
         self.style, self.loss, self.functions = style, loss, functions
+        self.numbered: Collection[tuple[str, ...]] = ()
         self.bars = 0  # how many pairs of bars stand around what is written
         self.column = 1 + STYLES.index(style)
 
@@ -241,7 +245,7 @@ class Printer:
             return self.phrase(e.symbol) + self.script("_", sub[len(e.symbol.sub) :])
         scripts = self.script("_", sub) + self.script("^", sup)
         if self.loss and e.symbol.is_partial:
-            below = letters(e.symbol.base[len("partial{") : -1], self.style) + scripts
+            below = letters(e.symbol.base[len(PARTIAL) : -1], self.style) + scripts
             above, sign = self.ref(self.loss, ()), self.pick("∂", r"\partial ", "∂")
             return self.pick("{}/{}", r"\frac{{{}}}{{{}}}", "{}/{}").format(
                 sign + above, sign + below
@@ -295,13 +299,21 @@ class Printer:
     def picked(self, e: Pick) -> str:
         items = [num(-k) if (k := e.from_end(axis)) else computed(x)
                  for axis, x in enumerate(e.items)]  # fmt: skip
-        below = all(isinstance(x, Idx) or (isinstance(x, Pick) and isinstance(x.value, Ref))
-                    or (isinstance(x, Num) and x.value < 0) for x in items)  # fmt: skip
-        if below and isinstance(e.value, Ref) and e.value.symbol.kind != "dim":
+        words = [self.word(e, axis) for axis in range(len(items))]
+        if isinstance(e.value, Ref) and not any(words) and self.stand_below(e.value, items):
             return self.ref(e.value, tuple(items))
-        inner = ", ".join(self.word(e, axis) or self.show(x) for axis, x in enumerate(items))
+        inner = ", ".join(w or self.show(x) for w, x in zip(words, items, strict=True))
         value = self.show(e.value, ATOM)
         return f"{value}[{inner}]"
+
+    def stand_below(self, value: Ref, items: Sequence[Expr]) -> bool:
+        """Whether indices are written below a name: ``x_1``; of the name h_0 it is ``h_0[1]``."""
+        below = labels_below(value.symbol)
+        taken = any(map(str.isdigit, below)) or (value.symbol.base, *below) in self.numbered
+        return value.symbol.kind != "dim" and all(
+            isinstance(x, Idx) or (isinstance(x, Num) and not (taken and x.value >= 0))
+            or (isinstance(x, Pick) and isinstance(x.value, Ref)) for x in items
+        )  # fmt: skip
 
     def word(self, e: Pick, axis: int) -> str:
         """A word in the place of an index that is its number; here none is known."""
@@ -457,8 +469,9 @@ class Printer:
 
     def scripted(self, base: Expr, mark: str, power: bool = False) -> tuple[str, int]:
         """A transpose or a power; a base that has superscripts of its own is set apart."""
-        taken = isinstance(base, Ref) and bool(base.symbol.sup)
-        taken |= isinstance(base, Pick) and "^" in self.picked(base)
+        name = base.value if isinstance(base, Pick) else base
+        taken = isinstance(name, Ref) and bool(name.symbol.sup)
+        taken &= not isinstance(base, Pick) or not self.picked(base).endswith("]")
         raised = isinstance(base, Apply) and base.op in ("T", "pow")
         text = self.show(base, ATOM)
         if self.loss and isinstance(base, Ref) and base.symbol.is_partial:

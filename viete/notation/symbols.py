@@ -16,7 +16,7 @@ from functools import lru_cache
 
 from viete.notation.heads import Heads
 from viete.notation.lexer import ELEMENTARY, GREEK_NAMES
-from viete.notation.tree import Expr, Symbol
+from viete.notation.tree import Expr, Symbol, labels_below
 from viete.notation.words import Words
 
 
@@ -97,6 +97,12 @@ class Scope:
     )  # of no value of the card
     spelled: Mapping[str, str] = field(default_factory=dict)  # names as a question wrote them
     inputs: bool = True  # whether the card declares any; an error may have to say how
+
+    @property
+    def numbered(self) -> frozenset[tuple[str, ...]]:
+        """What stands before the numbers of names, W of W_1: there W_1 is no row of W."""
+        words = ((s.base, *labels_below(s)) for group in self.symbols.values() for s in group)
+        return frozenset(w[:k] for w in words for k in range(1, len(w)) if w[k].isdigit())
 
     @classmethod
     def of(cls, symbols: Iterable[Symbol], indices: Iterable[str] = ()) -> Scope:

@@ -23,6 +23,7 @@ LENGTHS = ("len", "cols")  # of a value's first axis, and of its second
 # Operations that no name can be: a function of the card applied to arguments, with the function
 # first; several one after the other; a formula with some of what it is made of replaced.
 CALL, COMPOSE, WITH = "()", "∘", "with"
+PARTIAL = "partial{"  # with which the name of a derivative begins: partial{W}_Q
 LOCK = Lock()  # two threads that make one content get one object
 
 
@@ -186,7 +187,12 @@ class Symbol(Interned):
     @property
     def is_partial(self) -> bool:
         """Whether this names a derivative, ∂X."""
-        return self.base.startswith("partial{")
+        return self.base.startswith(PARTIAL)
+
+
+def labels_below(symbol: Symbol) -> list[str]:
+    """What stands below a name and is part of it, as 1 is of ``W_1``."""
+    return [s.text for s in symbol.sub if not s.index]
 
 
 def script(sign: str, items: list[str]) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 import numpy as np
 
 from viete.ask.card_claims import Claims
+from viete.cards.catalogue import model_path
 from viete.document.tree import Block, paragraph
 from viete.errors import Text, VieteError
 from viete.evaluate.answer_page import literal
@@ -378,6 +379,7 @@ def opened(
             raise VieteError("arrays in memory have no revision")
         folder = open_arrays(source, card, accept, config)
         return of_folder(kind, folder, framework or library(source), dtype, device)
+    source = model_path(source)
     reopen = partial(
         at_revision, kind, source, card=card, accept=accept, framework=framework, dtype=dtype,
         device=device, config=config,

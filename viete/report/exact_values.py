@@ -19,9 +19,9 @@ from viete.meanings.exact.numbers import Number
 from viete.meanings.exact.run import CLOSED, NAMED, RATIONAL, ExactRun, Status, level_of
 from viete.meanings.exact.spelling import Speller
 from viete.notation.lexer import ELEMENTARY
-from viete.notation.printer import printer, show
+from viete.notation.printer import show
 from viete.notation.substitution import substitute
-from viete.notation.tree import Expr, Num, Pick, Ref
+from viete.notation.tree import Expr, Num, Pick
 
 ROOM = 300  # terms of one number on paper, names written out
 WIDTH = 96  # of a row that is set on one line
@@ -89,25 +89,18 @@ class ExactPage:
 
     def one(self, e: Expr, x: Any) -> Chain:
         """``x_{0,1} = 1`` with its decimals."""
-        return Chain(self.left(e), (), "", self.entry(x, e), "".join(self.decimals([x])))
+        return Chain(show(e, self.style), (), "", self.entry(x, e), "".join(self.decimals([x])))
 
     def row(self, e: Expr, row: Sequence[Any]) -> Iterator[Chain]:
         """``x_0 = (1, 0)`` with its decimals; entry by entry where that is too long."""
         texts = [self.entry(x, pick(e, k)) for k, x in enumerate(row)]
-        left, right = self.left(e), f"({', '.join(texts)})"
+        left, right = show(e, self.style), f"({', '.join(texts)})"
         if len(f"{left} = {right}") <= WIDTH:
             digits = ", ".join(self.decimals(row))
             yield Chain(left, (), "", right, f"({digits})" if digits else "")
             return
         for k, (x, text) in enumerate(zip(row, texts, strict=True)):
-            yield Chain(self.left(pick(e, k)), (), "", text, "".join(self.decimals([x])))
-
-    def left(self, e: Expr) -> str:
-        """The left side; a row's number stands below where nothing else does: ``x_0``."""
-        of = e.value if isinstance(e, Pick) and len(e.items) == 1 else None
-        if isinstance(e, Pick) and isinstance(of, Ref) and not of.symbol.sub:
-            return printer(self.style).ref(of, e.items)
-        return show(e, self.style)
+            yield Chain(show(pick(e, k), self.style), (), "", text, "".join(self.decimals([x])))
 
     def entry(self, x: Any, here: Expr) -> str:
         """One entry; a name that stands for this very place is written out."""

@@ -18,7 +18,7 @@ from viete.graph.card import CardData, Dimension, Equation, memoised, with_right
 from viete.graph.matching import put
 from viete.graph.rules import Rule, table
 from viete.library.functions import inlined
-from viete.notation.printer import show_equation
+from viete.notation.printer import printer
 from viete.notation.tree import Apply, Expr, Num, Ref, Slot, Symbol, num, rebuilt, walk
 from viete.rewrite.adjoint.grad import forward_pass
 
@@ -169,9 +169,10 @@ def changed(card: CardData, put: Mapping[EquationChoice, Expr | None]) -> CardDa
 
 def texts(card: CardData, values: Mapping[EquationChoice, Fraction | bool]) -> list[Text]:
     """The changed equations as one puts them: ``A = softmax(causal(S) / 2)``."""
-    new = chosen(card, values)
-    return [Text(show_equation(e.left, e.right)) for old, e in
-            zip(card.equations, new.equations, strict=True) if e != old]  # fmt: skip
+    write = printer("plain")
+    write.numbered = card.scope.numbered
+    pairs = zip(card.equations, chosen(card, values).equations, strict=True)
+    return [Text(f"{write.show(e.left)} = {write.show(e.right)}") for old, e in pairs if e != old]
 
 
 __all__ = ["EquationChoice", "choices", "chosen", "opened", "texts"]

@@ -109,7 +109,7 @@ def simplest(x: Quotient) -> Expr:
 def shorter(x: Quotient) -> Expr:
     plain, found = spelled(x), factored(x)
     e = None if found is None else quotient_of(found)
-    return plain if e is None or len(show(e)) > len(show(plain)) else e
+    return plain if e is None or len(show(e)) >= len(show(plain)) else e
 
 
 def quotient_of(f: Factored) -> Expr:

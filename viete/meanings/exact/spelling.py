@@ -1,4 +1,4 @@
-"""Exact numbers as expressions of the notation: ``e^1 / (e^1 + e^2)``, ``sqrt(6) / 3``."""
+"""Exact numbers as expressions of the notation: ``e / (e + e^2)``, ``sqrt(6) / 3``."""
 
 from __future__ import annotations
 
@@ -167,6 +167,8 @@ class Speller:
             (scaled(num, p), den) for (num, den), p in zip(pairs, powers, strict=True)
         ))  # fmt: skip
         exponent = self.inside(of)
+        if exponent == num(1):
+            return E
         if of.size <= IN_EXPONENT:
             return Apply("pow", (E, exponent))
         return Apply("exp", (exponent,))
@@ -184,12 +186,6 @@ class Speller:
             for p, n in sorted(together.items())
         ]  # fmt: skip
         return powers + out
-
-
-def first_power(x: Expr) -> Expr | None:
-    """e for e¹, as a rule of `transform`."""
-    first = isinstance(x, Apply) and x.op == "pow" and x.args[0] is E and x.args[1] == num(1)
-    return E if first else None
 
 
 def short(x: Quotient, letters: int, write: Callable[[Quotient], Expr] = spelled) -> Expr | None:

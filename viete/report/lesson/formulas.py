@@ -16,40 +16,21 @@ from viete.meanings.exact.decimals import enclosure
 from viete.meanings.exact.derivation import DOTS, LONG, EntryWriter, Unevaluated
 from viete.meanings.exact.factoring import simplest
 from viete.meanings.exact.numbers import Number
-from viete.meanings.exact.spelling import E, first_power, short
+from viete.meanings.exact.spelling import E, short
 from viete.notation.mathml import MathML, attribute, enclosed, with_signs
-from viete.notation.printer import Printer, show
+from viete.notation.printer import Printer, printer, show
 from viete.notation.tree import Apply, Expr, Idx, Num, Pick, Ref, Symbol, num, transform
-from viete.notation.typst import Typst
 
 MOST = 8  # entries of a row that are written
 BRIEF, FEW = 28, 4  # letters of a row in little room, and numbers of it
 MOST_LETTERS = 24  # of a fraction that is written out
 LONGEST = 160  # letters of a row of exact numbers; a longer one is written by its first digits
 WIDE = 150  # letters of a row of numbers put in, before only its first entry is shown
+EXP = Apply("exp", (num(1),))
 INFINITY = Apply("inf", ())
 
 
-class RowNames(Printer):
-    """Writes the row of a value as one does on paper: ``x_0``, and ``h_0[1]`` where there is a
-    number below already; of a table that tokens look up, ``E[a]``."""
-
-    def picked(self, e: Pick) -> str:
-        value, items = e.value, e.items
-        if (
-            isinstance(value, Ref)
-            and not value.symbol.sub
-            and all(isinstance(x, Num) and x.value >= 0 for x in items)
-        ):
-            return self.ref(value, items)
-        return super().picked(e)
-
-
-class RowTypst(RowNames, Typst):
-    """Row names in Typst."""
-
-
-class RowMathML(RowNames, MathML):
+class RowMathML(MathML):
     """Row names in MathML; each says of which member of its family it is a row, and which."""
 
     def __init__(self, heads: Mapping[str, tuple[str, ...]]) -> None:
@@ -93,10 +74,12 @@ class NumberFormulas:
         self.own_e = "e" in self.heads
 
     def power(self, x: Expr) -> Expr | None:
-        """e for e¹."""
-        if self.own_e and isinstance(x, Apply) and x.op == "pow" and x.args[0] is E:
+        """exp(2) for e² where the card has an e of its own."""
+        if self.own_e and x is E:
+            return EXP
+        if isinstance(x, Apply) and x.op == "pow" and x.args[0] is EXP:
             return Apply("exp", (x.args[1],))
-        return first_power(x)
+        return None
 
     def e(self, e: Expr) -> str:
         """An expression; a dot for the product of numbers."""
@@ -109,9 +92,7 @@ class NumberFormulas:
 
     def printer(self) -> Printer:
         """What writes formulas in the style."""
-        if self.style == "mathml":
-            return RowMathML(self.heads)
-        return RowTypst() if self.style == "typst" else RowNames(self.style)
+        return RowMathML(self.heads) if self.style == "mathml" else printer(self.style)
 
     def standing_for(self, e: Expr, text: str) -> str:
         """Numbers that are a row: in a page they point at it, as its name does."""
