@@ -31,7 +31,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     target = Path(path)
     if os.path.exists(target) and not os.path.isfile(target) and not os.path.isdir(target):
         # To put a file in its place, as root could, would break the machine.
-        raise VieteError(f"{target}: cannot be written (it is a device or a pipe); it is as it was")
+        raise VieteError(f"{target}: cannot be written (it is a device or a pipe); it is unchanged")
     temporary = target.parent / f".viete-{secrets.token_hex(8)}.tmp"
     try:
         try:
@@ -46,4 +46,4 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             raise
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         reason = getattr(error, "strerror", None) or error
-        raise VieteError(f"{target}: cannot be written ({reason}); it is as it was") from None
+        raise VieteError(f"{target}: cannot be written ({reason}); it is unchanged") from None

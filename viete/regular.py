@@ -41,7 +41,7 @@ def read_object(path: Path, what: str, most: int = SETTINGS) -> dict[str, Any]:
     except OSError as error:
         raise VieteError(f"cannot read {path}: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
-        raise VieteError(f"{path} is no JSON: {str(error)[:200]}") from None
+        raise VieteError(f"{path} is not JSON: {str(error)[:200]}") from None
     if not isinstance(found, dict):
         raise VieteError(f"{path} holds no JSON object, so it is no {what}")
     return found

@@ -65,7 +65,7 @@ def test_a_witness_stands_where_it_says() -> None:
 
 
 def test_places_outside_of_a_condition_are_never_read() -> None:
-    """``j - 3`` is no position for j < 3, and is not asked about, said or not."""
+    """``j - 3`` is not a position for j < 3, and is not asked about, said or not."""
     for claim in "A^{i,h}_{j,j-3} ≥ 0 for j ≥ 3", "A^{i,h}_{j,j-3} ≥ 0":
         assert MODEL.check(claim, texts=IDS).ok
     (verdict,) = MODEL.check("A^{i,h}_{j,j-3} > 1", texts=IDS).verdicts

@@ -227,11 +227,11 @@ def test_what_cannot_be_asked(options: list[str], message: str) -> None:
             '{"text": "a"}\n{"txt": "b"}\n',
             "t.jsonl:2:1: a line is an object with a text",
         ),
-        ("t.jsonl", "nope\n", "t.jsonl:1:1: this is no JSON"),
+        ("t.jsonl", "nope\n", "t.jsonl:1:1: this is not JSON"),
         ("t.jsonl", '{"text": 3}\n', "a text is a string, or a list of token ids"),
         ("t.jsonl", '{"text": [1, 2], "answer": []}\n', "answer is a token's word or a number"),
         ("t.txt", "\n", "there is no text in it"),
-        ("t.jsonl", '{"text": [1, 2], "answer": "x"}\n', 'answer: "x" is no word'),
+        ("t.jsonl", '{"text": [1, 2], "answer": "x"}\n', 'answer: "x" is not a word'),
     ],
 )
 def test_files_of_texts_that_are_none(

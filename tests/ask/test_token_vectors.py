@@ -162,15 +162,15 @@ def test_a_name_with_a_bar_is_that_name() -> None:
 
 @pytest.mark.parametrize(("written", "message"), [
     (r"\overline{cats", "this { is never closed"),
-    (r"\overline", "a token stands under a bar, and here is none"),
-    (r"\overline{}", "a token stands under a bar, and here is none"),
-    (r"\overline{cat}", '"cat" is no word of the vocabulary; did you mean "cats" or " cat"?'),
-    (r"\overline{z}", '"z" is no word of the vocabulary; it has cats'),
-    (r'x^1_{\text{last}}', '"last" is no word of the vocabulary'),
+    (r"\overline", "a token must stand under the bar"),
+    (r"\overline{}", "a token must stand under the bar"),
+    (r"\overline{cat}", '"cat" is not a word of the vocabulary; did you mean "cats" or " cat"?'),
+    (r"\overline{z}", '"z" is not a word of the vocabulary; it has cats'),
+    (r'x^1_{\text{last}}', '"last" is not a word of the vocabulary'),
     ('x^1_{"cats"}', "a token has no place on this axis, which is not over the vocabulary"),
     ('W_U["b", 0]', "a token has no place on this axis"),
     ('A^{1,h}_{0, "b"}', "a token has no place on this axis"),
-    ('A^{1,"cats"}', "a token is no block and no head"),
+    ('A^{1,"cats"}', "a token is neither a block nor a head"),
     ('W_E["cat]', "the notation has no character '\"' alone"),
     ('W_E["cats" "b"]', "two numbers stand side by side"),
 ])  # fmt: skip

@@ -141,7 +141,7 @@ def weights_file(folder: Path, name: str) -> None:
         path.unlink()
     else:
         path.write_bytes({
-            "empty": b"", "a text": b"these are no weights\n" * 9, "cut off": good[:-5],
+            "empty": b"", "a text": b"these are not weights\n" * 9, "cut off": good[:-5],
             "cut in the header": good[: length // 2], "a page of zeros": bytes(4096),
             "a header that lies": (2**60).to_bytes(8, "little") + good[8:],
             "a header of another thing": good[:8] + b"[" * length + good[8 + length :],

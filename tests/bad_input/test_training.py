@@ -387,7 +387,7 @@ SAMPLES = [
     ("--text Zürich", "the prompt cannot be spelled: the character 'Z' (U+005A)"),
     ("", "the prompt is empty"),
     ("--tokens 999", "the prompt holds 999, which is not among the ids 0 … 29"),
-    ("--tokens x", "'x' is no token"),
+    ("--tokens x", "'x' is not a token"),
     ("--tokens 1/2", "--tokens takes one sequence"),
     ("--tokens 1 --text h", "give either --text or --tokens"),
     ("--text h --temperature -1", "the temperature is a number above 0"),
@@ -401,7 +401,7 @@ SAMPLES = [
     ("--text h --seed -1", "seed is a whole number from 0"),
     ("--text h --keep 0", "keep is how many of the 512 tokens"),
     ("--text h --stop Ü", "the text to stop at cannot be spelled"),
-    ("--text h --stop-token ab", "'ab' is no single token"),
+    ("--text h --stop-token ab", "'ab' is not a single token"),
     ("--text h --revision 9", "no checkpoint of step 9; there are 1, 2"),
     ("--text h --revision soon", "latest, previous, best or a step"),
     ("--text h --accept x", "a run has its own card"),
@@ -439,9 +439,9 @@ def test_plots(tmp_path, refused) -> None:
     assert "there is no loss in its metrics.jsonl" in refused("plot", "empty")
     metrics = tmp_path / "run" / "metrics.jsonl"
     metrics.write_text(json.dumps({"step": 1, "loss": 2.0}) + "\nno measurement\n")
-    assert "metrics.jsonl:2: this line is no measurement" in refused("plot", "run")
+    assert "metrics.jsonl:2: this line is not a measurement" in refused("plot", "run")
     metrics.write_text(json.dumps({"step": 1, "loss": "low"}) + "\n")
-    assert "metrics.jsonl:1: this line is no measurement" in refused("plot", "run")
+    assert "metrics.jsonl:1: this line is not a measurement" in refused("plot", "run")
     metrics.write_text(json.dumps({"step": 1, "loss": float("nan")}) + "\n")
     assert "there is no loss in its metrics.jsonl" in refused("plot", "run")
     metrics.write_text(json.dumps({"step": 1, "loss": 2.0}) + "\n")

@@ -143,7 +143,7 @@ def test_sizes_in_words(size: str) -> None:
 def test_wrong_sizes_in_words() -> None:
     for size in ("d_model × vocab_size", "12 × 7", "12 x 61"):
         assert "E is described as" in refusal(("vocab_size × d_model", size), at="`E`")
-    # Equations' own values have a shape too; words that are no sizes are prose.
+    # Equations' own values have a shape too; words that are not sizes are prose.
     said = refusal(("(after softmax)", "(L × d_model)"), at="`A`")
     assert said == "A is described as L × d_model, but its shape is L × L"
     read(edited(("(after softmax)", "(rows × columns)")))
@@ -274,7 +274,7 @@ def test_words_of_the_vocabulary_last_rows_and_lists() -> None:
     np.testing.assert_allclose(run['E["a"]'], weights["E"][0])
     np.testing.assert_allclose(run["tower"], 512)
     assert read(write(model, "md")) == model
-    with pytest.raises(VieteError, match='"q" is no word of the vocabulary; it has a b z'):
+    with pytest.raises(VieteError, match='"q" is not a word of the vocabulary; it has a b z'):
         run['E["q"]']
 
 

@@ -140,7 +140,7 @@ def test_it_trains_on_dialogs_and_is_sampled(tmp_path: Path) -> None:
 
 
 def test_a_loaded_one_is_hooked_changed_and_folded() -> None:
-    """Its states are no blocks of a stream, and how many there are is known with a text only."""
+    """Its states are not blocks of a stream, and how many there are is known with a text only."""
     model, weights, given = made(3)
     loaded = vt.load(weights, card=model)
     wanted = model.run(None, weights, **given)

@@ -214,8 +214,8 @@ def test_seeds_dtypes_and_values_first():
 @pytest.mark.parametrize(
     "cell, says",
     [
-        ("gauss(1)", "an init is normal(s), uniform(a), xavier or a number"),
-        ("kaiming", "an init is normal(s), uniform(a), xavier or a number"),
+        ("gauss(1)", "init must be normal(s), uniform(a), xavier or a number"),
+        ("kaiming", "init must be normal(s), uniform(a), xavier or a number"),
         ("normal(q)", "unknown symbol q"),
         ("normal(n)", "the dimension n has no value"),
         ("normal(-1)", "needs a number from 0"),

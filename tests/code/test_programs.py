@@ -49,7 +49,7 @@ def norm(name: str) -> str:
     return rf"\sum_{{j=0}}^{{n - 1}}(sum({name}_j ⊙ {name}_j)) + {TERMS}"
 
 
-# A number that has a name is no array of itself, wherever it is then used.
+# A number that has a name is not an array of itself, wherever it is then used.
 NUMBERS = {"real": "X = V / 3", "whole": "X = V + 3", "truth": "X = V > 3",
            "sum": r"X = \sum_{j=0}^{d - 1}(j / 2)"}  # fmt: skip
 USES = ("tanh(X) * x", "GELU(X) * x", "f(X + X) * x", "where(X > 0, x, 2 * x)", "max(X, 2) * x",

@@ -95,7 +95,7 @@ def made(op: str, x: Pair, y: Pair | None, p: int | Fraction) -> Pair:
 
 @contextmanager
 def refused() -> Iterator[None]:
-    """What has no value is no example."""
+    """What has no value is not an example."""
     try:
         yield
     except (ArithmeticError, VieteError):

@@ -33,7 +33,7 @@ def page_of(card: vt.Card, **options: Any) -> tuple[Any, dict[str, Any]]:
 
 
 def test_steps_of_a_backward_pass_have_reasons_of_their_own() -> None:
-    """They are no attention, although they have products and softmax in them."""
+    """They are not attention, although they have products and softmax in them."""
     _, data = page_of(card_named("symbolic-transformer"), meanings=[])
     forward = {s["why"] for s in data["steps"]}
     backward = data["backward"][1:]  # the first is the loss

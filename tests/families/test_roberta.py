@@ -1,4 +1,4 @@
-"""RoBERTa and its like: positions counted over the tokens that are no padding."""
+"""RoBERTa and its like: positions counted over the tokens that are not padding."""
 
 from __future__ import annotations
 

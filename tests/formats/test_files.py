@@ -522,7 +522,7 @@ def npy_of(descr: str, shape: str) -> str:
 VAST = 10**15
 BAD = {
     "empty": (b"", "is empty"),
-    "text": (b"Dear reader, this is no model.\n", "is not a tensor file; it must be one of"),
+    "text": (b"Dear reader, this is not a model.\n", "is not a tensor file; it must be one of"),
     "noise": (bytes(range(100, 250)), "is not a tensor file"),
     "zeros": (bytes(1000), "is not a tensor file"),
     "one byte": (b"x", "is not a tensor file"),

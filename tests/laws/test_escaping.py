@@ -72,7 +72,7 @@ def with_text(text: str) -> vt.Card:
 
 
 def formulas(tex: str) -> list[str]:
-    """What stands between dollar signs that are no characters."""
+    """What stands between dollar signs that are not characters."""
     return re.findall(r"(?<!\\)\$((?:[^$\\]|\\.)*)\$", tex)
 
 

@@ -30,7 +30,7 @@ from viete.meanings.run import run
 torch = pytest.importorskip("torch")
 N = 4
 
-# Where numbers that are no tokens are inputs; a NumPy script, which learns tokens, has none.
+# Where numbers that are not tokens are inputs; a NumPy script, which learns tokens, has none.
 GIVEN = r"""- $r ∈ ℝ^n$: numbers, NaN and infinities among them
 - $q ∈ ℝ^n$: quarters
 """

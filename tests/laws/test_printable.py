@@ -70,8 +70,8 @@ def check_command(*argv: object) -> None:
 @given(names)
 def test_whatever_is_said_is_one_line(name: str) -> None:
     assert is_message(printable(name))
-    error = VieteError(f"{name} is no name; say d", Text(f"  {name} = 1", name).where(2, 5))
-    assert is_message(error.message) and error.message.endswith(" is no name; say d")
+    error = VieteError(f"{name} is not a name; say d", Text(f"  {name} = 1", name).where(2, 5))
+    assert is_message(error.message) and error.message.endswith(" is not a name; say d")
     head, line, caret = str(error).split("\n")
     assert all(map(is_message, (head, line))) and set(caret) == {" ", "^"}
     listed = VieteError("these are missing:", lines=[name, name])

@@ -188,7 +188,7 @@ WRONG = {
     "x^2_j = x^2": "shape (d), and this has (n, d)",
     "B^{2,1} = 0": "GPT-2 has no B",
     "A^{2,1}": "is written as an equation",
-    "A^{2,1} = A^{2,h}": "h is no letter of A^{2,1}",
+    "A^{2,1} = A^{2,h}": "h is not a letter of A^{2,1}",
     "x^2_j = 0 for": "something must follow",
     "x^2_j = 0 for j ≥ 3 ≥ 1": "join two comparisons",
     "dir = γ for j ≥ 2": "dir is a new name",
@@ -203,7 +203,7 @@ WRONG = {
     "x^i = 0 for i = 9": "there is no x^i that these conditions admit",
     "W_{E,77} = 0": "there is no W_{E,77}: its places run from 0 to 10",
     "t_2 = 11": "t_2 is a whole number from 0 to 10, and this is 11",
-    "t_2 = 1/2": "t_2 is a whole number from 0 to 10, and this is no whole number",
+    "t_2 = 1/2": "t_2 is a whole number from 0 to 10, and this is not a whole number",
 }
 
 

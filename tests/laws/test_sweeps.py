@@ -206,7 +206,7 @@ def test_in_other_numbers_and_what_is_refused() -> None:
         "logits with A^{1,1}_{-1,-7} = 0": "places run from 0 to 5",
         "logits with x^9 = 0": "there is no x",
         "logits with A^{2,1}": "is written as an equation",
-        "logits with foo = 0": "foo is no value",
+        "logits with foo = 0": "foo is not a value",
         "logits with x^2 = 0 in Q^{2,1}": "Q^{2,1} is there before x^2",
         "logits with x^1 = 0 in W_E": "behind in stand the values",
     }.items():

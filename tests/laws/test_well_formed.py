@@ -82,7 +82,7 @@ FAULTS = {
     "is no value that is declared": Ref(Symbol("value", "nowhere")),
     "is no parameter that is declared": Ref(Symbol("parameter", "x")),
     "is bound by nothing": Idx("zz"),
-    "nothing is no operation": Apply("nothing", (x,)),
+    "nothing is not an operation": Apply("nothing", (x,)),
     "has 1 arguments": Apply("add", (x,)),
     "has 3 arguments": Apply("softmax", (x, x, x)),
     "has 1 of 0 indices": Ref(x.symbol, (num(0),)),

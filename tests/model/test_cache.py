@@ -75,7 +75,7 @@ def test_only_what_is_asked_is_kept_or_computed() -> None:
     assert out is None and list(cache) == ["blocks.1.attn.hook_pattern"]
     computed = {e.name for e in cache.run.program.model.equations}
     assert {k for k, _ in cache.run.store} & computed == {"A^{i,h}"}
-    with pytest.raises(VieteError, match="hook_embed is not in this cache: it was not asked for"):
+    with pytest.raises(VieteError, match="hook_embed is not in this cache: it was not requested"):
         cache["embed"]
 
 

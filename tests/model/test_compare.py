@@ -220,7 +220,7 @@ def test_values_of_another_shape_and_values_whose_weights_are_missing(tmp_path: 
     weights, tokens = weights_of(model), [1, 2, 3]
     values = {n: np.asarray(v) for n, v in run(model, tokens, weights).items()}
     values["A^1"] = values["A^1"][:, :2]
-    values["S^1"] = values["S^1"][None]  # a batch of one is no difference
+    values["S^1"] = values["S^1"][None]  # a batch of one is not a difference
     del weights["U"]
     file, recorded = saved(tmp_path / "w", weights), saved(tmp_path / "v", values)
     report = compare(model, file, recorded, tokens)

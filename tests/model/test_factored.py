@@ -150,7 +150,7 @@ def test_a_factor_for_many() -> None:
         (lambda a: FactoredMatrix(a, a.T) * a, "written @, not *"),
         (lambda a: FactoredMatrix(a, a.T)[0, 0, 0], "has no part (0, 0, 0)"),
         (lambda a: FactoredMatrix(np.ones((2, 3, 2)), np.ones((3, 2, 3))),
-         "(2,) and (3,) are not equally many matrices"),
+         "(2,) and (3,) have different numbers of matrices"),
     ],
 )  # fmt: skip
 def test_wrong(job: Any, sentence: str) -> None:

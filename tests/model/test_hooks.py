@@ -251,7 +251,7 @@ def test_a_context_of_its_own() -> None:
         ("hook_embed", 3, "a hook is a function of a value and a hook point, not 3"),
         ("x^1 + x^2", keep, "x^1 + x^2 is not the value of an equation, so that nothing can take"),
         ("A^{1,2}", keep, "A^{1,2} is a part of A^{1,h}, which is computed as one: name A^{1,h}"),
-        ("hook_embedd", keep, "hook_embedd is no name of a value; there are hook_embed"),
+        ("hook_embedd", keep, "hook_embedd is not a name of a value; there are hook_embed"),
         ("blocks.9.hook_resid_pre", keep, "there is no block 9"),
         ("hook_embed", lambda v, hook: v[:1], "must have its shape (2, 7, 24), not (1, 7, 24)"),
         ("hook_embed", lambda v, hook: 1.0, "must have its shape (2, 7, 24), not 1.0"),

@@ -199,13 +199,13 @@ def test_short_names() -> None:
 @pytest.mark.parametrize(
     ("key", "sentence"),
     [
-        ("foo", "'foo' is no name of a value"),
-        ("blocks.0.attn.hook_qq", "blocks.0.attn.hook_qq is no name of a value; there are blocks"),
+        ("foo", "'foo' is not a name of a value"),
+        ("blocks.0.attn.hook_qq", "hook_qq is not a name of a value; there are blocks"),
         (("scale", 1), "it may be blocks.{l}.ln1.hook_scale or blocks.{l}.ln1_post.hook_scale or "),
         (("q", 3), "there is no block 3; the 3 blocks of GPT-2 are 0 to 2"),
         ("blocks.7.hook_resid_pre", "there is no block 7"),
         (("q", "1"), "is no name of a value; write it as"),
-        (7, "7 is no name of a value"),
+        (7, "7 is not a name of a value"),
         ((), "is no name of a value"),
     ],
 )

@@ -134,7 +134,7 @@ def test_names_that_are_none_say_why() -> None:
     )
     assert "nothing in it that a run computes" in report.recorded.skipped["n"]
     assert "unknown symbol nonsense" in report.recorded.skipped["nonsense"]
-    assert "i is no block number; write a number" in report.recorded.skipped["A^{i,h}"]
+    assert "i is not a block number; write a number" in report.recorded.skipped["A^{i,h}"]
 
 
 GPT2 = {"V": 13, "d": 24, "N": 2, "H": 6, "n_max": 40}

@@ -440,7 +440,7 @@ def test_a_zero_variance_ends_the_lesson() -> None:
     ("arguments", "message"),
     [
         (["exact-lesson", "-t", " "], "at least one token"),
-        (["exact-lesson", "-t", "a q"], "'q' is no token"),
+        (["exact-lesson", "-t", "a q"], "'q' is not a token"),
         (["exact-lesson", "-t", "0,7"], "7"),
         (["exact-lesson", "-t", "a b", "--position", "2"], "no position 2"),
         (["exact-lesson", "-t", "a b", "-o", "lesson.odt"], "not .odt"),

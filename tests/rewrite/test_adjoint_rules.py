@@ -358,7 +358,7 @@ def test_a_rule_left_out_is_noticed_or_follows_from_the_definition(
 
 
 def nested(rule: Rule) -> bool:
-    """softmax(causal(z)): without it two rules meet, and −∞ times 0 is no number."""
+    """softmax(causal(z)): without it two rules meet, and −∞ times 0 is not a number."""
     arguments: tuple[Expr, ...] = getattr(rule.pattern, "args", ())
     return any(isinstance(x, Apply) for a in arguments for x in walk(a))
 

@@ -148,7 +148,7 @@ def test_the_stream_is_centred() -> None:
         ("olmo2", center_stream, "q^{i,g,r} = xⁱ⁻¹ W_Q^{i,g,r} sees the mean of xⁱ⁻¹"),
         ("gemma2", center_unembedding, "its scores are no product with it, logits = softcap("),
         ("llama", fold_value_biases, "Llama has no biases of values alone"),
-        ("olmo", fold_norms, "OLMo has no norm with a scale or a shift that only matrices follow"),
+        ("olmo", fold_norms, "OLMo has no norm whose scale or shift only matrices read"),
     ],
 )  # fmt: skip
 def test_refused(name: str, step: Callable[[vt.Card], Folding], sentence: str) -> None:

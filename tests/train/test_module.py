@@ -306,8 +306,8 @@ def test_bad_weights_get_a_sentence() -> None:
     for change, said in (
         ({"W_X": weights["W_E"]}, "has no weight W_X"),
         ({"W_E": weights["W_E"][1:]}, "W_E has shape"),
-        ({"W_E": weights["W_E"].astype("int64")}, "W_E is no array of real numbers"),
-        ({"W_E": "these"}, "W_E is no array of real numbers"),
+        ({"W_E": weights["W_E"].astype("int64")}, "W_E is not an array of real numbers"),
+        ({"W_E": "these"}, "W_E is not an array of real numbers"),
     ):
         with pytest.raises(VieteError, match=said):
             model.to_torch({**weights, **change})

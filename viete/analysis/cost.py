@@ -74,7 +74,7 @@ class Quantity:
     def bytes(self, dtype: str) -> Quantity:
         """Of so many entries, the bytes; raises VieteError for a dtype not in `BYTES`."""
         if dtype not in BYTES:
-            raise VieteError(f"there is no dtype {dtype!r} here; there are {', '.join(BYTES)}")
+            raise VieteError(f"unknown dtype {dtype!r}; use one of {', '.join(BYTES)}")
         return self.times(BYTES[dtype])
 
     def __str__(self) -> str:
@@ -219,8 +219,8 @@ class Costs(Displayed):
 def costs(card: CardData, lengths: Mapping[str, int] | None = None, batch: int = 1) -> Costs:
     """Count what a model needs, for texts of the given ``lengths``, else of the greatest allowed.
 
-    Raises VieteError for a name that is no length of the card, for a length or batch out of range,
-    and where dimensions give something that is no whole number (``d_k = 5/2``).
+    Raises VieteError for a name that is not a length of the card, for a length or batch out of
+    range, and where dimensions give something that is not a whole number (``d_k = 5/2``).
     """
     return Counter(card, dict(lengths or {}), batch).costs()
 
@@ -228,13 +228,13 @@ def costs(card: CardData, lengths: Mapping[str, int] | None = None, batch: int =
 def lengths_of(card: CardData, given: Mapping[str, int]) -> dict[str, int]:
     """All lengths of a card that have a value: those given, checked, else the greatest allowed.
 
-    Raises VieteError for a name that is no length of the card, and for a length out of range.
+    Raises VieteError for a name that is not a length of the card, and for a length out of range.
     """
     out: dict[str, int] = {}
     for name in given:
         if name not in card.lengths:
             known = ", ".join(card.lengths) or "none"
-            raise VieteError(f"{card.title} has no length {name}; it has {known}")
+            raise VieteError(f"{card.title} has no length {name}; its lengths are {known}")
     for name, at_most in card.lengths.items():
         size = card.size(at_most)
         most = None if size is None else evaluated(size, card.sizes)
@@ -275,7 +275,7 @@ class Counter:
         value = evaluated(size, self.numbers)
         if value is not None and value.denominator != 1:
             raise VieteError(
-                f"{size} is {value} here, which is no whole number; choose dimensions that divide"
+                f"{size} is {value} here, not a whole number; choose dimensions that divide"
             )
         return Quantity(size, None if value is None else int(value))
 

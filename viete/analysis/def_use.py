@@ -226,7 +226,7 @@ def losses(card: CardData, e: Expr) -> list[Apply]:
 def targets(card: CardData) -> frozenset[str]:
     """The inputs that are only targets of a loss, and that say by their range that one may be -100.
 
-    That is no target, as in PyTorch. Of a card with ``y ∈ {0, …, V - 1}^n`` every position has one.
+    As in PyTorch, -100 means no target. With ``y ∈ {0, …, V - 1}^n`` every position has a target.
     """
     inputs = {i.name for i in card.inputs
               if i.low is not None and card.size(i.low) == Size.of(-100)}  # fmt: skip

@@ -117,7 +117,7 @@ def limit(e: Expr, labels: Mapping[str, str], sizes: Sizes) -> tuple[str, str, S
 
 
 def distance(e: Expr, labels: Mapping[str, str], sizes: Sizes) -> Size | None:
-    """An expression in index letters as a size over ``@label``; None if it is no polynomial."""
+    """An expression in index letters as a size over ``@label``; None if it is not a polynomial."""
     return size_of(e, sizes, lambda name: Size.of(SIGN + labels[name]) if name in labels else None)
 
 

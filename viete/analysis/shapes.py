@@ -97,9 +97,7 @@ class Shapes(TypingRules):
             self.defined(operator)
         for claim in card.claims:
             if self.claimed(claim)[0].kind != TRUTH:
-                raise claim.text.error(
-                    "a claim says that something holds: it needs =, ≤ or the like"
-                )
+                raise claim.text.error("a claim needs a relation, such as = or ≤")
 
     # -- equations ---------------------------------------------------------------------------------
 
@@ -182,8 +180,8 @@ class Shapes(TypingRules):
         source = operator.text
         for target in e.args[1::2]:
             if not isinstance(target, Ref) or target.key not in self.types:
-                raise source.error(f"{show(target)} is no value of the card, so nothing can take "
-                                   f"its place", *source.place(target))  # fmt: skip
+                raise source.error(f"{show(target)} is not a value of the card, so nothing can "
+                                   f"take its place", *source.place(target))  # fmt: skip
 
     def claimed(self, claim: Claim) -> tuple[Type, Letters]:
         """A claim's type, and what those of its letters count that the card declares nowhere."""
@@ -242,7 +240,7 @@ class Shapes(TypingRules):
                     raise Mismatch(f"the index {name} is bound to nothing here", node)
             return self.of(e, env)
         except RecursionError:
-            raise source.error("the functions in this are nested too deep in each other") from None
+            raise source.error("the functions in this formula are nested too deeply") from None
         except Mismatch as error:
             raise source.error(error.message, *source.place(error.node)) from None
 
@@ -263,7 +261,7 @@ class Shapes(TypingRules):
         for e in dims:
             size = self.model.size(e)
             if size is None:
-                raise where.error(f"{show(e)} is not made of dimensions, so it is no size")
+                raise where.error(f"{show(e)} is not made of dimensions, so it is not a size")
             out.append(size)
         return tuple(out)
 
@@ -288,7 +286,7 @@ def check_inlined(card: CardData) -> None:
     def check(source: Text, name: str, e: Expr) -> int:
         if (count := operations(e)) > MOST_OPERATIONS:
             raise source.error(
-                f"with its functions written out, {name} has {count:,} operations; at most "
+                f"with its functions written out, {name} has {count:,} operations; the most is "
                 f"{MOST_OPERATIONS:,}"
             )
         return count

@@ -68,9 +68,9 @@ def position_vectors(card: CardData) -> Expr:
     kinds = flows_of(card).embeddings.kinds()
     tables = [p.symbol.key for p in card.parameters if "position" in kinds[p.name]]
     raise VieteError(
-        f"p_j is the vector that is added for position j; in {card.title} it is a row of "
+        f"p_j is the vector added for position j; in {card.title} it is a row of "
         f"{tables[0]}" if tables
-        else f"p_j is the vector that is added for position j, and {card.title} adds none: what it "
+        else f"p_j is the vector added for position j, but {card.title} adds none: what it "
         f"knows of positions is in its attention"
     )  # fmt: skip
 
@@ -113,7 +113,7 @@ def embedding(card: CardData, token: Expr) -> Expr:
     if len(found) != 1:
         known = ", ".join(show(Pick(m, (token,))) for m in found)
         why = f"has several: write {known}" if found else "has none: no text picks rows of a matrix"
-        raise VieteError(f"a bar below is the embedding of a token, and {card.title} {why}")
+        raise VieteError(f"a bar below a token is its embedding, and {card.title} {why}")
     return Pick(found[0], (token,))
 
 
@@ -143,7 +143,7 @@ def unembedding_matrix(card: CardData) -> tuple[Expr, int]:
     """The matrix of weights that makes the scores, and its axis that has one place a token."""
     size, own = scored_tokens(card), card.symbols.get(UNEMBEDDING)
     if size is None:
-        raise VieteError(f"{card.title} has no unembedding: no value of it scores the tokens")
+        raise VieteError(f"{card.title} has no unembedding: none of its values scores the tokens")
     if own is not None and own.kind != "dim" and of_weights(card, Ref(own)):
         shape = shapes_of(card).types[own.key].shape
         if len(shape) == 2 and size in shape:
@@ -153,7 +153,7 @@ def unembedding_matrix(card: CardData) -> tuple[Expr, int]:
         if e.name == name and (found := next(products(card, e.right, 1, size), None)) is not None:
             return found
     raise VieteError(
-        f"{card.title} has no unembedding that could be found: no product with weights makes its "
+        f"{card.title} has no unembedding that could be found: no product with weights gives its "
         f"{name}; give the matrix the name U under Derived, with a row for each token"
     )
 

@@ -131,7 +131,7 @@ class TypingRules(OwnLetters):
     def needed_size(self, e: Expr, env: TypeEnv) -> Size:
         size = self.size(e, env)
         if size is None:
-            raise Mismatch(f"{show(e)} is not made of dimensions, so it is no size", e)
+            raise Mismatch(f"{show(e)} is not made of dimensions, so it is not a size", e)
         return size
 
     def ref(self, e: Ref, env: TypeEnv) -> Type:
@@ -222,7 +222,7 @@ class TypingRules(OwnLetters):
                 )
             if (k := e.from_end(axis)) is not None and self.most(size) < k:
                 raise Mismatch(
-                    f"-{k} is no index here: {self.ends(size)}there are {self.valued(size)} places",
+                    f"-{k} is not an index: {self.ends(size)}there are {self.valued(size)} places",
                     item,
                 )
             if isinstance(item, Num) and (
@@ -230,7 +230,7 @@ class TypingRules(OwnLetters):
                 or ((n := size.value(self.model.greatest)) is not None and item.value >= n)
             ):  # fmt: skip
                 raise Mismatch(
-                    f"{item.value} is no index here: there are {self.valued(size)} places, "
+                    f"{item.value} is not an index: there are {self.valued(size)} places, "
                     f"counted from 0", item,
                 )  # fmt: skip
             self.check_index(item, t)
@@ -247,7 +247,7 @@ class TypingRules(OwnLetters):
         for end, x in ((start, a), (stop, b)):
             if x is not None and x.denominator != 1:
                 raise Mismatch(
-                    f"{show(item)} ends between two places: {self.valued(end)} is no whole number",
+                    f"{show(item)} ends between places: {self.valued(end)} is not a whole number",
                     item,
                 )
         if (a is not None and a < 0) or (b is not None and n is not None and b > n):

@@ -94,7 +94,7 @@ def parts(
             if signature is not None:
                 least, most = signature.least, signature.most
             if least is None:
-                yield source, f"{op} is no operation"
+                yield source, f"{op} is not an operation"
             elif len(args) < least or (most is not None and len(args) > most):
                 yield source, f"{op} has {len(args)} arguments"
     for x in e.children[:-1]:

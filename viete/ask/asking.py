@@ -53,16 +53,16 @@ def asked(
 
     The names of ``against`` have a prime: ``x'^3``. ``of`` is the number that ``∂x^3`` is a
     derivative of; ``∂x'^3`` is of that number of the second run. Raises VieteError for a name that
-    the card has, for what is no vector, matrix or number, and for two runs in different kinds of
+    the card has, for what is not a vector, matrix or number, and for two runs in different kinds of
     numbers.
     """
     if against is not None and not isinstance(against, Run):
-        raise VieteError(f"against is another run, not {against!r:.60}")
+        raise VieteError(f"against must be another run, not {against!r:.60}")
     if not values and against is None and of is None:
         return run
     given = [own_value(run, name, v) for name, v in values.items()]
     if against is not None and type(against.arrays) is not type(run.arrays):
-        raise VieteError("both runs must be in the same numbers: one is exact, or an interval")
+        raise VieteError("both runs must use the same number system: one is exact or in intervals")
     batches = [r.batch for r in (run, against) if r is not None and r.batch not in (None, 1)]
     if len(set(batches)) > 1:
         raise VieteError(f"one run has {batches[0]} texts and the other {batches[1]}")
@@ -175,7 +175,7 @@ def own_symbol(card: CardData, name: str, kind: str) -> Symbol:
         own = card.symbols.get(symbol.key)
         said = what.get(own.kind, "a value") if own else "a name"
         raise VieteError(
-            f"{name} is {said} of {card.title}; give yours another name, such as my_{name}"
+            f"{name} is {said} of {card.title}; give your value another name, such as my_{name}"
         )
     return symbol
 

@@ -101,14 +101,14 @@ def attributed(
 ) -> Attribution:  # fmt: skip
     """What a number of a run owes to the values ``by``; see `viete.nouns.run.Questions.attribute`.
 
-    Raises VieteError for a ``by`` that is no value of an equation.
+    Raises VieteError for a ``by`` that is not a value of an equation.
     """
     asked_by = run.parse(by)
     ref = asked_by.value if isinstance(asked_by, Pick) else asked_by
     if not isinstance(ref, Ref) or ref.key not in run.program.computed:
-        raise VieteError(f"what a number is attributed to is a value, such as A^{{i,h}}, not {by}")
+        raise VieteError(f"attribution is to a value, such as A^{{i,h}}, not {by}")
     if steps < 1:
-        raise VieteError(f"steps is how many derivatives are taken, at least 1, not {steps}")
+        raise VieteError(f"steps, the number of derivatives, must be at least 1, not {steps}")
     base = with_held(run, held)
     instead = "0" if against is None else primed(asked_by, ref)
     slope = f"(∂({of})/∂{show(asked_by)})"

@@ -109,7 +109,7 @@ class Claims(Displayed):
     why_not: str = ""  # the claims were not evaluated
     defined: tuple[str, ...] = ()  # by a page of claims, names
     readings: tuple[str, ...] = ()  # how something was read that may be meant otherwise
-    prose: tuple[str, ...] = ()  # of a page, formulas that are no claims
+    prose: tuple[str, ...] = ()  # of a page, formulas that are not claims
     unread: tuple[VieteError, ...] = ()  # and why others cannot be read
     meaning: str = "float"
 

@@ -66,13 +66,13 @@ def check_one(text: Text, card: CardData, scope: Scope) -> None:
     """That an equation is one change, and not one for each value of a letter."""
     change = parse_replacement(text, card, scope)
     if not isinstance(change, Replacement):
-        raise text.error(f"{change.left.symbol.key} is no value of {card.title}")
+        raise text.error(f"{change.left.symbol.key} is not a value of {card.title}")
     bound = frozenset[str]().union(*(t.free for t in change.conditions))
     for letter, *_ in free_letters(change):
         if letter not in bound:
             raise text.error(
-                f"with a free {letter} these are many changes, and this is about one: say behind "
-                f"for which {letter} are meant"
+                f"with a free letter {letter} this is many changes, and only one is possible here: "
+                f"say after for which {letter} you mean"
             )
 
 

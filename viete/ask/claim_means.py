@@ -35,7 +35,7 @@ class OverTexts:
     found: dict[Bind, list[float]] = field(default_factory=dict)
 
     def add(self, run: Run) -> None:
-        """Take in what a run has below each binder. Raises VieteError for what is no number."""
+        """Take in what a run has below each binder. Raises VieteError for what is not a number."""
         for b in (b for e in self.claim.formulas for b in outermost(e)):
             value = np.asarray(host(run.ordered(run.evaluate(query(run, b.body)), ())))
             if value.size != 1 or b.op not in FOLDS:
@@ -54,7 +54,7 @@ class OverTexts:
 def number(value: float) -> Expr:
     """A finite number as a formula. Raises VieteError for another."""
     if not np.isfinite(value):
-        raise VieteError(f"over {TEXTS} this comes to {value}, which is no number")
+        raise VieteError(f"over {TEXTS} this gives {value}, which is not a number")
     return signed(Fraction(value))
 
 

@@ -30,7 +30,7 @@ def texts_of(
     ``random(32)`` are texts of 32 tokens, ``repeated(16)`` such of 16 tokens, and then the same
     again; these 16 differ where the vocabulary is large enough. ``count`` of them are drawn with
     ``seed``, or `TEXTS`. Any other name is a file, which ``read`` knows, and of which the first
-    ``count`` are taken. Raises VieteError for a card whose first input is no text, and for a file
+    ``count`` are taken. Raises VieteError for a card whose first input is not text, and for a file
     with fewer texts.
     """
     found = _DRAWN.fullmatch(source)
@@ -42,7 +42,7 @@ def texts_of(
             )
         texts = read(source)
         if len(texts) < count:
-            raise VieteError(f"{source} has {len(texts)} texts, and the claim is about {count}")
+            raise VieteError(f"{source} has {len(texts)} texts, but the claim is about {count}")
         return texts[: count or None]
     low, high = vocabulary_of(card)
     kind, length = found[1], int(found[2])
@@ -66,7 +66,7 @@ def vocabulary_of(card: CardData) -> tuple[int, int]:
     sizes = [] if item is None or len(item.shape) != 1 else [item.low, item.high]
     found = [card.size(e) for e in sizes if e is not None]
     if len(found) < 2 or any(x is None or not x.names() <= card.sizes.keys() for x in found):
-        raise VieteError(f"the first input of {card.title} is no text, so there are no texts of it")
+        raise VieteError(f"a claim about texts needs a text as first input; {card.title} has none")
     low, high = (int(x.evaluate(card.sizes)) for x in found if x is not None)
     return low, high
 

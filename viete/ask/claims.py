@@ -128,7 +128,7 @@ def instances(
     for s in claim.some:
         if s not in ranges:
             if s not in index:
-                raise claim.text.error(f"the claim has no letter {s}, of which some value could do")
+                raise claim.text.error(f"the claim has no letter {s} for its 'for some {s}'")
             ranges[s] = range(index[s].first, index[s].first + index[s].count)
     for values in product(*ranges.values()):
         place = dict(zip(ranges, values, strict=True))
@@ -160,7 +160,7 @@ def chosen(run: Run, claim: Claim, env: Env[Value]) -> Env[Value] | None:
         truth = StatementOnRun(run.arrays, env, exact=meaning_of(run) == EXACT).truth(condition)
         if not set(truth.axes) <= {CASE}:
             raise VieteError(
-                f"{show(condition)} is no condition on letters: it differs from entry to entry"
+                f"{show(condition)} is not a condition on letters: it differs from entry to entry"
             )
         holds = np.broadcast_to(truth.holds, (count,) if cases else ())
         count = int(holds.sum())

@@ -105,7 +105,7 @@ def direction_table(
 def svd(run: Run, asked: Headed, behind: str = "") -> Svd:
     """The singular values and vectors of one formula, a matrix or several.
 
-    Raises VieteError for what is no matrix, and for numbers that are no floats.
+    Raises VieteError for what is not a matrix, and for numbers that are not floats.
     """
     if len(asked.formulas) != 1:
         raise VieteError(f"{SVD} takes one matrix, not {len(asked.formulas)}")
@@ -138,16 +138,16 @@ def svd(run: Run, asked: Headed, behind: str = "") -> Svd:
 
 
 def floats(found: Answer) -> np.ndarray:
-    """An answer's numbers. Raises VieteError for what is no matrix of finite floats."""
+    """An answer's numbers. Raises VieteError for what is not a matrix of finite floats."""
     array = in_numpy(found.array)
     if array.dtype.kind not in "fiub":
         raise VieteError(
             f"directions of {found.question} are computed in floats; leave out the meaning"
         )
     if array.ndim < 2 or found.axes[-1] == "1":
-        raise VieteError(f"{found.question} is no matrix: its axes are {', '.join(found.axes)}")
+        raise VieteError(f"{found.question} is not a matrix: its axes are {', '.join(found.axes)}")
     if not np.isfinite(array).all():
-        raise VieteError(f"{found.question} has entries that are no finite numbers, so it has no "
+        raise VieteError(f"{found.question} has entries that are not finite numbers, so it has no "
                          f"directions")  # fmt: skip
     return np.asarray(array, np.float64)
 

@@ -60,7 +60,7 @@ def named_vectors(run: Run, stream: Stream) -> list[str]:
 def directions(run: Run, stream: Stream, texts: Sequence[str]) -> tuple[Direction, ...]:
     """The directions of formulas, or all that the card has a name for.
 
-    Raises VieteError for what is no vector, for vectors of several sizes, and where there are none.
+    Raises VieteError for what is not a vector, for vectors of several sizes, and for no vectors.
     """
     card = run.program.model
     texts = tuple(dict.fromkeys(texts or named_vectors(run, stream)))
@@ -70,7 +70,7 @@ def directions(run: Run, stream: Stream, texts: Sequence[str]) -> tuple[Directio
             f"put('v = U_5 - U_3'), or give directions=('U_5 - U_3',)"
         )
     if len(texts) > MOST:
-        raise VieteError(f"a vector is projected on at most {MOST} directions, not {len(texts)}")
+        raise VieteError(f"a vector can have at most {MOST} directions, not {len(texts)}")
     vectors = [stream.normal(without_calls(card, run.parse(text))) for text in texts]
     for text, v in zip(texts, vectors, strict=True):
         if stream.lines.rank(v) != 1:

@@ -40,13 +40,13 @@ def read_examples(path: Path) -> list[Example]:
     try:
         lines = content.decode("utf-8-sig").splitlines()
     except UnicodeDecodeError:
-        raise VieteError(f"{path}: texts are in UTF-8, one a line") from None
+        raise VieteError(f"{path}: the file is not UTF-8; write one text a line in UTF-8") from None
     read = from_json if path.suffix.lower() in (".jsonl", ".ndjson") else from_line
     found = [
         read(Text(line, str(path), k, 1, line)) for k, line in enumerate(lines, 1) if line.strip()
     ]
     if not found:
-        raise VieteError(f"{path}: there is no text in it; there is one a line")
+        raise VieteError(f"{path}: the file has no text; write one text a line")
     return found
 
 
@@ -68,13 +68,13 @@ def named_in(text: str, examples: Iterable[Example]) -> list[str]:
 def numbers_of(example: Example, names: Iterable[str], words: Words) -> dict[str, Any]:
     """The tokens and numbers that an example has by some names.
 
-    Raises VieteError, with its line, for a name that it has not, and for a word that is no token.
+    Raises VieteError, with its line, for a missing name, and for a word that is not a token.
     """
     out: dict[str, Any] = {}
     for name in names:
         if name not in example.values:
             raise example.place.error(
-                f"{name} is asked for, and this line has none; a line of JSON has it beside its "
+                f"the question uses {name}, and this line has no {name}; write it beside the "
                 f'text: {{"text": "I live in", "{name}": " D"}}'
             )
         value = example.values[name]
@@ -97,7 +97,7 @@ def from_json(line: Text) -> Example:
     try:
         said = json.loads(line.text)
     except (ValueError, RecursionError) as error:
-        raise line.error(f"this is no JSON ({error})") from None
+        raise line.error(f"this is not JSON ({error})") from None
     return from_object(said, line)
 
 

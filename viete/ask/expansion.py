@@ -52,7 +52,7 @@ def expanded(run: Run, text: str, options: Options, lengths: Collection[str] = (
     run, e = with_held(run, options.given).resolved(text)
     kinds = (getattr(v.array, "dtype", None) for v in run.store.values())
     if any(getattr(kind, "names", None) for kind in kinds):
-        raise VieteError("terms are floats or exact numbers: run without meaning='interval'")
+        raise VieteError("an expansion needs float or exact numbers: leave out meaning='interval'")
     return Expansion(run, without_calls(run.program.model, e), options, frozenset(lengths))
 
 

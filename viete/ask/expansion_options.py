@@ -55,9 +55,9 @@ def options(
     """Checked options. Raises VieteError for a number that is none of these."""
     wanted = formulas(held)
     if top is not None and top < 1:
-        raise VieteError(f"top is how many terms are listed, at least 1, not {top}")
+        raise VieteError(f"top, the number of terms to list, must be at least 1, not {top}")
     if explain is not None and not 0 < explain <= 1:
-        raise VieteError(f"explain is a share between 0 and 1, not {explain}")
+        raise VieteError(f"explain must be a share between 0 and 1, not {explain}")
     given = tuple(x for x in wanted if x not in HELD)
     return Options(words(into), top, least, depth, HELD.intersection(wanted), given, cumulative,
                    explain, formulas(directions))  # fmt: skip

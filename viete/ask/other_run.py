@@ -29,7 +29,7 @@ class OtherRun:
 
     def __init__(self, card: CardData, run: Run) -> None:
         if not isinstance(run, Run):
-            raise VieteError(f"against is another run, not {run!r:.60}")
+            raise VieteError(f"against must be another run, not {run!r:.60}")
         self.run, self.other = run, run.program.model
         shared = (card.ranges.keys() & self.other.ranges.keys()) | {
             d.name for d in card.dims if d.name in {o.name for o in self.other.dims}

@@ -54,7 +54,7 @@ def over_texts(runs: Sequence[Questions], question: str) -> list[Answer]:
     if not binders:
         return [run.answer(question) for run in runs]
     if TEXTS in behind:
-        raise VieteError(f"a value over {TEXTS} stands before with, and not behind it")
+        raise VieteError(f"a value over {TEXTS} must stand before 'with', not after it")
     values = {b: folded(known, b, behind) for b in binders}
     if e in values and greatest is None:
         return [replace(values[e], question=question)]
@@ -62,7 +62,7 @@ def over_texts(runs: Sequence[Questions], question: str) -> list[Answer]:
     for b in binders:
         if b.free:
             raise VieteError(
-                f"in a formula around it {show(b)} is one value; write numbers for "
+                f"in a larger formula {show(b)} must be one value; write numbers for "
                 f"{', '.join(sorted(b.free))}"
             )
     card = first.program.model
@@ -107,7 +107,7 @@ def folded(runs: Sequence[Questions], e: Bind, behind: str) -> Answer:
     each *= len(runs) // len(each)
     arrays = [host(answer.array) for answer in each]
     if e.op not in FOLDS or any(a.dtype.kind not in "fiub" for a in arrays):
-        raise VieteError(f"over texts one by one there are {', '.join(FOLDS)} alone, of floats")
+        raise VieteError(f"over texts of a file only {', '.join(FOLDS)} of floats can be computed")
     if len({a.shape for a in arrays}) > 1:
         raise VieteError(
             f"the texts have different lengths, and {show(e.body)} another shape on each, so that "

@@ -24,7 +24,7 @@ OWN: dict[str, Callable[[Run, Headed, str], Answer]] = {
 
 
 def own_question(run: Run, question: object) -> Headed | None:
-    """A question that is no formula; None of any other."""
+    """A question that is not a formula; None of any other."""
     found = headed(run, question, OWN)
     return None if found is None or (found.word == TOP and found.count is None) else found
 

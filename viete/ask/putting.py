@@ -49,8 +49,8 @@ def edited(
 
     The names of the run ``against`` have a prime.
 
-    Raises VieteError for an empty text, for a name that the card has, for what is no number, vector
-    or matrix, and where `viete.rewrite.put.put` does.
+    Raises VieteError for an empty text, for a name that the card has, for what is not a number,
+    vector or matrix, and where `viete.rewrite.put.put` does.
     """
     arrays: dict[str, Array] = {}
     for name, value in values.items():
@@ -109,11 +109,11 @@ def values_of(found: Cut, values: Mapping[str, Any]) -> dict[str, Array]:
     Raises VieteError for an input that they lack.
     """
     if not isinstance(values, Mapping):
-        raise VieteError(f"values are a run, or arrays by name, not {values!r:.60}")
+        raise VieteError(f"values must be a run, or arrays by name, not {values!r:.60}")
     out: dict[str, Array] = {}
     for name, of in names_of(found).items():
         if of not in values:
-            raise VieteError(f"{of} is cut, and values has no {of}")
+            raise VieteError(f"{of} is cut, but values has no {of}")
         out[name] = values[of]
     return out
 

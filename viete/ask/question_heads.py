@@ -51,11 +51,11 @@ def headed(run: Run, question: object, words: Collection[str]) -> Headed | None:
         behind = tokens[end + 1]
         name = question[: tokens[at].start].strip()
         raise source.error(
-            f"{name} is a question of its own, and nothing stands behind it",
+            f"{name} is a whole question, so nothing can follow it",
             behind.start, behind.end,
         )  # fmt: skip
     if number is not None and (not number.text.isdigit() or int(number.text) == 0):
-        raise source.error("so many entries there are not", number.start, number.end)
+        raise source.error("there are not that many entries", number.start, number.end)
     cuts = [at, *top_level(tokens[:end], ",", start=at + 1), end]
     parts = (question[tokens[a].end : tokens[b].start].strip()
              for a, b in pairwise(cuts))  # fmt: skip

@@ -53,11 +53,11 @@ def read_questions(path: Path) -> list[ListedQuestion]:
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise VieteError(f"{path}: questions are text in UTF-8") from None
+        raise VieteError(f"{path}: the file is not UTF-8; write questions in UTF-8") from None
     found = in_markdown(text, path) if path.suffix.lower() == ".md" else in_lines(text, path)
     if not found:
         what = "a formula between dollar signs" if path.suffix.lower() == ".md" else "a line"
-        raise VieteError(f"{path}: there is no question in it; each is {what}")
+        raise VieteError(f"{path}: the file has no question; a question is {what}")
     return found
 
 

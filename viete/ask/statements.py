@@ -222,7 +222,7 @@ class StatementOnRun:
 
 
 def gap(left: Array, right: Array) -> Array:
-    """How far numbers are apart; what is no number is at no distance from anything."""
+    """How far numbers are apart; what is not a number is at no distance from anything."""
     apart = np.where(left == right, 0.0, np.abs(left - right))
     return np.where(np.isnan(apart), np.inf, apart)
 

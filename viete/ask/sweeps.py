@@ -121,7 +121,7 @@ def sweep(run: Run, texts: Iterable[Text]) -> Sweep:
     for text in texts:
         found = parse_replacement(text, card, run.scope)
         if isinstance(found, Naming):
-            raise text.error(f"{show(found.left)} is no value of {card.title}")
+            raise text.error(f"{show(found.left)} is not a value of {card.title}")
         check_letters(card, found, card.loop_letters)
         if any(joint(*pair) in [Idx(x) for x in t.free] for t in found.conditions
                for pair in pairwise(found.left.index)):  # fmt: skip
@@ -246,9 +246,9 @@ def evaluated(run: Run, found: Sweep, blocks: Mapping[str, int], about: Any) -> 
         if late := [m for m in read & affected if order[m] >= order[member]]:
             one, other = (member_name(found.program.model.symbols[m[0]], found.program.loops_of(
                 found.program.model.symbols[m[0]], m[1])) for m in (late[0], member))  # fmt: skip
-            raise VieteError(f"{one} comes after {other} and is made of it: that goes in a circle")
+            raise VieteError(f"{one} is computed from {other}, so this change is circular")
     inside = {key for key, _ in formulas} & run.inside.keys()
-    all_steps = list(found.program.steps)  # what is inside of a sum of few experts is no value
+    all_steps = list(found.program.steps)  # what is inside of a sum of few experts is not a value
     made = all_steps if inside else run.without_inside(all_steps)
     steps = [s for s in made if s.makes in affected]
     anew = {key for key, _ in affected - formulas.keys()}

@@ -154,7 +154,7 @@ class TermValues:
         scale = max(self.mass, float(np.abs(floats(total)).max(initial=0.0)))
         if gap > PRECISE * eps * scale:
             raise VieteError(
-                f"the terms of {show(self.formula, 'unicode')} add up to it but for {gap:.3g}, "
+                f"the terms of {show(self.formula, 'unicode')} add up to it except for {gap:.3g}, "
                 f"which is more than rounding"
             )
         return rest

@@ -48,9 +48,7 @@ class Expander(Stream):
         sizes: Mapping[str, Fraction] | None = None,
     ) -> None:  # fmt: skip
         if unknown := sorted(words - {*WORDS}):
-            raise VieteError(
-                f"nothing is expanded into {unknown[0]!r}; the words are {', '.join(WORDS)}"
-            )
+            raise VieteError(f"cannot expand into {unknown[0]!r}; use {', '.join(WORDS)}")
         super().__init__(program, held, lengths, sizes)
         self.words, self.depth = words, depth
         bound = (e.right.binders for e in self.card.equations)

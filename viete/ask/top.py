@@ -143,7 +143,7 @@ def surely_greatest(row: np.ndarray, count: int) -> list[int]:
         wide = [int(j) for j in rest if row["upper"][j] > row["lower"][order[k]]]
         if wide:
             raise VieteError(
-                f"which of the entries {order[k]} and {wide[0]} is greater is undecided: their "
+                f"cannot decide which of the entries {order[k]} and {wide[0]} is greater: their "
                 f"bounds overlap"
             )
     return [int(k) for k in order[:count]]

@@ -40,12 +40,12 @@ class VectorSet:
 def vector_set(run: Run, question: str, behind: str = "") -> VectorSet:
     """The vectors of a formula, after the changes ``behind`` it.
 
-    Raises VieteError for one number, and for numbers that are no floats.
+    Raises VieteError for one number, and for numbers that are not floats.
     """
     found = run.answer(f"{question} {behind}".strip())
     array = in_numpy(found.array)
     if not array.ndim:
-        raise VieteError(f"{question} is one number, and no vector")
+        raise VieteError(f"{question} is one number, not a vector")
     if array.dtype.kind not in "fiub":
         raise VieteError(f"vectors are compared in floats; leave out the meaning of {question}")
     lead = found.axes[:-1]
@@ -69,7 +69,7 @@ def joined(sets: Sequence[VectorSet]) -> VectorSet:
     """Several sets as one. Raises VieteError for vectors of several sizes."""
     sizes = {s.array.shape[1] for s in sets}
     if len(sizes) > 1:
-        raise VieteError(f"these are vectors of {' and '.join(map(str, sorted(sizes)))} entries")
+        raise VieteError(f"the vectors have {' and '.join(map(str, sorted(sizes)))} entries")
     names = tuple(name for s in sets for name in s.names)
     if len(set(names)) < len(names):  # which of them is whose, the formula says
         names = tuple(x if x == s.question else f"{s.question} {x}" for s in sets for x in s.names)
@@ -84,7 +84,7 @@ def cosines(run: Run, asked: Headed, behind: str = "") -> Answer:
     """The cosine of every two of some vectors, (m, m)."""
     found = joined([vector_set(run, q, behind) for q in asked.formulas])
     if len(found.names) > MOST:
-        raise VieteError(f"a map has at most {MOST:,} vectors, and these are {len(found.names):,}")
+        raise VieteError(f"a map takes at most {MOST:,} vectors, not {len(found.names):,}")
     with np.errstate(invalid="ignore", divide="ignore"):
         units = found.array / np.linalg.norm(found.array, axis=1, keepdims=True)
     question = f"{COSINES}({', '.join(asked.formulas)}) {behind}".strip()
@@ -146,7 +146,7 @@ def pca(runs: Sequence[Run], asked: Headed, behind: str = "") -> Pca:
             f"{question} is one vector, which has no variance; give several texts or positions"
         )
     if not np.isfinite(found.array).all():
-        raise VieteError(f"{question} has entries that are no finite numbers, so it has no "
+        raise VieteError(f"{question} has entries that are not finite numbers, so it has no "
                          f"components")  # fmt: skip
     mean = found.array.mean(0)
     u, s, v = np.linalg.svd(found.array - mean, full_matrices=False)

@@ -25,7 +25,7 @@ def changes_of(run: Run, name: object) -> tuple[Text, list[Text]] | None:
         return None
     formula = text.cut(0, tokens[place].start)
     if not formula.text:
-        raise text.error("a formula must stand before with", tokens[place].start)
+        raise text.error("a formula must stand before 'with'", tokens[place].start)
     return formula, equations(text, tokens, place + 1, run.scope)
 
 
@@ -43,7 +43,7 @@ def refuse_inside(text: Text, tokens: list[Token]) -> None:
             open_.pop()
         elif token.text == "with" and len(open_) > own and set(open_) == {"("}:
             raise text.error(
-                "with stands behind the whole question, outside of parentheses, and changes all "
+                "'with' must follow the whole question, outside parentheses, and changes all "
                 "of it; a value as it is without the change has a prime, where the same text is "
                 "given as the other one: logits_{-1,5} - logits'_{-1,5} with x^1 = 0",
                 token.start,
@@ -61,7 +61,7 @@ def equations(text: Text, tokens: list[Token], first: int, scope: Scope) -> list
     out = [text.cut(tokens[a + 1].start, tokens[b].start)
            for a, b in pairwise([*cuts, end])]  # fmt: skip
     if not all(x.text for x in out):
-        raise text.error("an equation must follow with, such as A^{2,1} = 0", tokens[first].start)
+        raise text.error("an equation must follow 'with', such as A^{2,1} = 0", tokens[first].start)
     return out
 
 

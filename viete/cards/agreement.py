@@ -33,7 +33,7 @@ def check_agreement(
 ) -> None:
     """That the numbers a card states are those of its equations.
 
-    ``stated`` are those of facts that are no dimensions of the card.
+    ``stated`` are those of facts that are not dimensions of the card.
 
     Raises VieteError at the statement that its equations contradict.
     """

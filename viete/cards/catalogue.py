@@ -44,7 +44,7 @@ def find(name: str | Path) -> Path:
     Raises VieteError, naming the shipped cards that are spelled nearly so, where there is neither.
     """
     if not isinstance(name, str | Path):
-        raise VieteError(f"a card is a path or the name of a shipped one, not {name!r:.60}")
+        raise VieteError(f"a card must be a path or the name of a shipped card, not {name!r:.60}")
     path, cards = Path(name), named() | trained()
     known = str(name).lower().removesuffix(".md")
     try:

@@ -90,7 +90,7 @@ class Choice:
             wanted += [] if words and words <= known else [row.allowed]
             known |= words
         raise VieteError(
-            f"{config.name}: {config.what(keys, name, found)}, and the card {card.title} is for "
+            f"{config.name}: {config.what(keys, name, found)}, but the card {card.title} needs "
             f"{', or '.join(wanted)}"
         )
 
@@ -116,7 +116,7 @@ def family_member(card: CardData, choices: Sequence[Choice], config: Config | No
                 values[e.name] = e
             if (row.functions or row.there) and len(held) > 1:
                 raise row.text.error(
-                    "a function cannot differ from block to block, nor which equations there are"
+                    "neither a function nor the list of equations can differ between blocks"
                 )
             functions += row.functions
         if len(held) == 1:
@@ -151,7 +151,7 @@ def check_defined(card: CardData, choices: Sequence[Choice], config: Config | No
             keys, _ = listed(choice.key.text)
             wanted = ", or ".join(row.allowed for row in choice.rows if row.values or row.functions)
             raise VieteError(
-                f"{config.name}: {config.what(keys, *config.look_up(keys))}, and the card "
+                f"{config.name}: {config.what(keys, *config.look_up(keys))}, but the card "
                 f"{card.title} must be told which it is: {wanted}"
             )
 
@@ -189,7 +189,7 @@ def of_blocks(key: Text, card: CardData) -> tuple[str, dict[int, str]]:
     letter = next(x.name for x in walk(place) if isinstance(x, Idx))
     loop = next((x for x in card.loops if x.index == letter), None)
     if loop is None:
-        raise key.error(f"{letter} is the letter of no loop")
+        raise key.error(f"no loop has the letter {letter}")
     places = {i: number_at(substitute(place, letters={letter: num(i)}), card, key)
               for i in range(*ends(loop, card))}  # fmt: skip
     return letter, {i: HOLE.sub(str(k), key.text) for i, k in places.items()}

@@ -203,7 +203,7 @@ def placed(
     before = whole[: offset + first]
     line = before.count("\n")
     column = len(before) - (before.rfind("\n") + 1)
-    if lines[line].lstrip().startswith("|"):  # in a table a bar is no border behind a backslash
+    if lines[line].lstrip().startswith("|"):  # in a table a bar is not a border behind a backslash
         inside = inside.replace("\\|", "|")
     return Text(inside, file, line + 1, column + 1, lines[line])
 

@@ -30,7 +30,7 @@ def read_claim(source: Text, scope: Scope, meaning: str = "") -> Claim:
     """A claim of a card whose names are in ``scope``.
 
     A letter that nothing declares and that stands in an index is the claim's own: what it says of
-    ``A_{j,k}`` it says of all j and k. Raises VieteError, at the symbol, for what is no claim.
+    ``A_{j,k}`` it says of all j and k. Raises VieteError, at the symbol, for what is not a claim.
     """
     plain, texts, count = without_texts(source)
     scope = scope.inside(own_letters(plain, scope))
@@ -46,7 +46,7 @@ def read_claim(source: Text, scope: Scope, meaning: str = "") -> Claim:
 
 
 def without_texts(source: Text) -> tuple[Text, str, int]:
-    """A claim without the clause about its texts, which is no notation; their name, how many."""
+    """A claim without the clause about its texts, which is not notation; their name, how many."""
     plain = replace(source, text=_PHRASE.sub(without_command, source.text))
     if not (found := _TEXTS.search(plain.text)):
         return plain, "", 0
@@ -91,7 +91,7 @@ def restricted(claim: Claim, source: Text, clause: list[Token], scope: Scope) ->
         if "..." in signs:
             found = parse_range_of(source, part, scope)
             if found[0] not in scope.indices:
-                raise source.error(f"{found[0]} is no index here", part[0].start, part[0].end)
+                raise source.error(f"{found[0]} is not an index here", part[0].start, part[0].end)
             claim = replace(claim, ranges=(*claim.ranges, found))
             continue
         condition = (member if "∈" in signs else parse_tokens)(source, part, scope)
@@ -135,7 +135,7 @@ def letters_in(source: Text, clause: list[Token], scope: Scope) -> list[str]:
     for part in split(clause, ","):
         letter = parse_tokens(source, part, scope)
         if not isinstance(letter, Idx):
-            raise source.error("after 'for some' stands an index letter",
+            raise source.error("an index letter must follow 'for some'",
                                part[0].start, part[-1].end)  # fmt: skip
         found.append(letter.name)
     return found

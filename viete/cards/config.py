@@ -73,7 +73,7 @@ class Config:
         tensors: Mapping[str, Sequence[int]] | None = None, name: str = "the config",
         alone: bool = False,
     ) -> None:  # fmt: skip
-        """Raises VieteError for a file that is no JSON object."""
+        """Raises VieteError for a file that is not a JSON object."""
         self.name, self.values = (
             (name, source) if isinstance(source, Mapping) else read_json(source)
         )
@@ -130,7 +130,7 @@ class Config:
             a, b = self.values[one], self.values[other]
             if not (within(a, b) or within(b, a)):
                 raise VieteError(
-                    f"{self.name}: {one} and {other} say different things of the same; leave the "
+                    f"{self.name}: {one} and {other} contradict each other; leave the "
                     f"one that is right"
                 )
 
@@ -211,8 +211,8 @@ class Config:
                         continue
                     if not allows(wanted, found, card):
                         raise VieteError(
-                            f"{self.name}: {self.what(keys, key, found)}, and the card "
-                            f"{card.title} is for {wanted}"
+                            f"{self.name}: {self.what(keys, key, found)}, but the card "
+                            f"{card.title} needs {wanted}"
                         )
 
     def each(self, keys: Sequence[str]) -> Iterator[list[str]]:
@@ -260,11 +260,11 @@ def bound(dims: Sequence[Dimension], config: Config) -> dict[str, Fraction]:
 def read_json(path: str | Path) -> tuple[str, Mapping[str, Any]]:
     """The name of a ``config.json``, given it or its folder, and the object in it."""
     if not isinstance(path, str | Path):
-        raise VieteError(f"a config is a mapping or a path, not {type(path).__name__}")
+        raise VieteError(f"a config must be a mapping or a path, not {type(path).__name__}")
     path = Path(path) / "config.json" if Path(path).is_dir() else Path(path)
     found = read_object(path, "config.json")
     if deeper(found, DEEPEST):
-        raise VieteError(f"{path} is nested more than {DEEPEST} deep, so it is no config.json")
+        raise VieteError(f"{path} is nested more than {DEEPEST} deep, so it is not a config.json")
     return str(path), found
 
 

@@ -131,7 +131,7 @@ class Declarations(Sections):
         for symbol, (_, description, said) in zip(symbols, found, strict=True):
             m = re.search(r"\(=\s*(.+?)\)\s*$|\(=\s*(.+?)\)", said.text)
             if m is None:
-                raise said.error("this (= is never closed; a size is given as (= 512)")
+                raise said.error("this (= is never closed; write a size as (= 512)")
             start, end = m.span(1) if m[1] is not None else m.span(2)
             parts = said.text[start:end].split("=")
             value = parse(said.cut(start, start + len(parts[0])), scope)
@@ -160,7 +160,7 @@ class Declarations(Sections):
             value = parse(stated, Scope())
             if isinstance(value, Num) and sizes.get(symbol.key) != value.value:
                 raise stated.error(
-                    f"{symbol.key} is stated to be {value.value}, but its formula gives "
+                    f"{symbol.key} is stated as {value.value}, but its formula gives "
                     f"{sizes.get(symbol.key)}"
                 )
 
@@ -202,7 +202,7 @@ class Declarations(Sections):
             if rest.text.startswith("="):
                 default = parse(rest.cut(1), self.shapes)
             elif rest.text and not prose:
-                raise rest.error("nothing but a default (= 0) can stand here")
+                raise rest.error("only a default value, such as (= 0), can stand here")
             if prose:
                 self.where_clause(rest, sizes)
                 self.make_lengths(shape, sizes)
@@ -304,7 +304,7 @@ class Declarations(Sections):
                 out.append(Choice(key, []))
             if not out or not allowed.text:
                 raise (allowed if out else key).error(
-                    "a row of Choices names a key of the config, and what it is"
+                    "a row of Choices needs a config key and its value"
                 )
             then = row.get("then", Text(""))
             made = Row(allowed.text.replace("`", ""), allowed)
@@ -330,7 +330,7 @@ class Declarations(Sections):
                 raise math.error(f"the function {function.name} already exists")
             if function.name in map(behind, library()):
                 name = function.name.removesuffix("_library")
-                raise math.error(f"{function.name} is the library's {name}; call this otherwise")
+                raise math.error(f"{function.name} is the library's {name}; choose another name")
             out.append(function)
             known[function.name] = function.signature
         return out

@@ -19,21 +19,21 @@ def read_init(text: Text, name: str, axes: int) -> tuple[str, Text]:
     if text.text == "xavier":
         if axes != 2:
             raise text.error(
-                f"xavier needs rows and columns, and {name} has not both; write normal(s), "
+                f"xavier needs a matrix, and {name} is not one; write normal(s), "
                 f"uniform(a) or a number"
             )
         return "xavier", Text("0")
     if m := _DRAW.fullmatch(text.text):
         return m[1], text.cut(*m.span(2))
     if _WORD.match(text.text) and not text.text.startswith("sqrt"):
-        raise text.error("an init is normal(s), uniform(a), xavier or a number")
+        raise text.error("init must be normal(s), uniform(a), xavier or a number")
     return "fill", text
 
 
 def check_dtype(text: Text) -> None:
-    """Raises VieteError for a text that is no dtype of a parameter."""
+    """Raises VieteError for a text that is not a dtype of a parameter."""
     if text.text and text.text not in DTYPES:
-        raise text.error(f"a dtype is one of {', '.join(DTYPES)}, not {text.text!r:.40}")
+        raise text.error(f"dtype must be one of {', '.join(DTYPES)}, not {text.text!r:.40}")
 
 
 __all__ = ["check_dtype", "read_init"]

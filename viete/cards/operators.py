@@ -82,14 +82,14 @@ def definition(math: Text, tokens: list[Token], scope: Scope) -> Expr:
     for part in divided(tokens[at + 1 : -1], ","):
         equals = next(top_level(part, "="), None)
         if not equals or equals == len(part) - 1:
-            raise math.error("with says what takes the place of what: with x^{i-1} = y",
+            raise math.error("'with' needs a replacement: with x^{i-1} = y",
                              tokens[at].start, tokens[at].end)  # fmt: skip
         last = part[-1]._replace(kind="end", text="", start=part[-1].end)
         parts += [parse_tokens(math, [*part[:equals], end_token(part[equals])], scope),
                   parse_tokens(math, [*part[equals + 1 :], last], scope)]  # fmt: skip
     for target in parts[1::2]:
         if not isinstance(target, Ref) or target.symbol.kind == "argument":
-            raise math.error("what with replaces is a value of the card, as in with x^{i-1} = y",
+            raise math.error("'with' replaces a value of the card, as in with x^{i-1} = y",
                              tokens[at].start, tokens[at].end)  # fmt: skip
     return Apply(WITH, tuple(parts))
 

@@ -126,7 +126,7 @@ def decoded(content: bytes, file: str) -> str:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
-        raise VieteError(f"{file}:{line}: this is not UTF-8 text, so it is no card") from None
+        raise VieteError(f"{file}:{line}: this is not UTF-8 text, so it is not a card") from None
 
 
 def reads(
@@ -280,7 +280,7 @@ class Reader(Declarations):
                 for key, value, text in self.fact_lines if value.strip().isdecimal()]  # fmt: skip
 
     def sizes_in_words(self) -> list[Described]:
-        """What the notation list says of shapes; words that are no sizes are prose."""
+        """What the notation list says of shapes; words that are not sizes are prose."""
         out: list[Described] = []
         for name, words in self.described:
             try:

@@ -168,8 +168,8 @@ class Sections:
             if at is not None and section in (*LISTS, *TABLES):
                 what = {"<": "raw HTML", ">": "a quotation"}.get(at.text[:1], "code")
                 raise at.error(
-                    f"{what} is no part of a card's {section.title()}; remove it, or move it under "
-                    f"a heading of its own"
+                    f"{what} is not a part of a card's {section.title()}; remove it, or move it "
+                    f"under a heading of its own"
                 )
             if isinstance(block, TextTable) and section not in TABLES:
                 cell = next(iter([*block.header, *(c for r in block.rows for c in r)]), Text(""))
@@ -214,20 +214,20 @@ class Sections:
         for text, heading in self.loose:
             if EQUATION.match(text.text):
                 raise text.error(
-                    f"{heading} is no section of a card, so this equation would not be read; for "
-                    f"a part of the forward pass write ### {heading}"
+                    f"{heading} is not a section of a card, so this equation would not be read; "
+                    f"for a part of the forward pass write ### {heading}"
                     if heading else
                     "this equation stands in front of all sections, so it would not be read"
                 )  # fmt: skip
 
     def check_words(self, text: Text) -> None:
-        """That what stands between the equations is no equation."""
+        """That what stands between the equations is not an equation."""
         if not (EQUATION.match(text.text) or _INLINE.search(text.text)):
             return
         if "…" in text.text or "..." in text.text or "dots" in text.text:
             raise text.error("a loop is written For $i = 1, …, N$:")
         raise text.error(
-            "this equation is no item of the list, so it would not be read; write it as "
+            "this equation is not an item of the list, so it would not be read; write it as "
             "1. $name = expression$"
         )
 

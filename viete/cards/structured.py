@@ -21,7 +21,7 @@ LISTS = {"inputs": "input", "functions": "definition", "derived": "equation", "c
 
 
 def read_json(content: str, file: str) -> list[Block]:
-    """Blocks of a JSON card. Raises VieteError for text that is no JSON or no card."""
+    """Blocks of a JSON card. Raises VieteError for text that is not JSON or no card."""
     try:
         card = json.loads(content)
     except json.JSONDecodeError as error:

@@ -24,7 +24,7 @@ def drawn_beside(texts: Sequence[Example], draws: int, seed: int) -> list[tuple[
         if not others:
             raise VieteError(
                 f"text {k + 1} has {n} tokens and no other text has, so that none can be drawn "
-                f"beside it; give texts of equal lengths"
+                f"beside it; give texts of equal length"
             )
         out += [(k, int(draw.choice(others))) for _ in range(draws)]
     return out

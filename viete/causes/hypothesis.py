@@ -51,7 +51,7 @@ class EdgeClaim:
 def read_hypothesis(source: str | Path) -> tuple[EdgeClaim, ...]:
     """The claims of a page, a path or the text itself; those about the number come first.
 
-    Raises VieteError, with the line, for an item that is no claim, and for a page without one.
+    Raises VieteError, with the line, for an item that is not a claim, and for a page without one.
     """
     if isinstance(source, Path):
         name = str(source)
@@ -59,7 +59,9 @@ def read_hypothesis(source: str | Path) -> tuple[EdgeClaim, ...]:
             with os_refusals(source):
                 content = regular(source, SETTINGS).read_text("utf-8-sig")
         except UnicodeDecodeError:
-            raise VieteError(f"{source}: a hypothesis is in UTF-8, a claim a line") from None
+            raise VieteError(
+                f"{source}: the file is not UTF-8; write a claim a line in UTF-8"
+            ) from None
     else:
         content, name = source, "<hypothesis>"
     rows: list[tuple[int, Text]] = []
@@ -68,7 +70,7 @@ def read_hypothesis(source: str | Path) -> tuple[EdgeClaim, ...]:
             column = len(line) - len(found[2]) + 1
             rows.append((len(found[1].expandtabs(4)), Text(found[2], name, k, column, line)))
     if not rows:
-        raise VieteError(f"{name}: there is no claim in it, such as - r^{{2,1}} → logits: t_{{-1}}")
+        raise VieteError(f"{name}: the file has no claim, such as - r^{{2,1}} → logits: t_{{-1}}")
     return tuple(below(rows, 0, len(rows)))
 
 
@@ -104,7 +106,7 @@ def features_of(text: Text) -> tuple[str, ...]:
     parts = [text.cut(tokens[a + 1].start, tokens[b].start).text.strip()
              for a, b in pairwise(cuts)]  # fmt: skip
     if not all(parts):
-        raise text.error("features stand with commas between them: place, t_{-1}")
+        raise text.error("write features with commas between them: place, t_{-1}")
     return tuple(parts)
 
 

@@ -124,7 +124,7 @@ def one_number(run: Run, of: str) -> float:
     found = in_numpy(run.answer(of).alone.array)
     if found.ndim:
         raise VieteError(f"an effect is on one number of each text, such as logits_{{-1, 5}}, and "
-                         f"{of} is several")  # fmt: skip
+                         f"{of} is several numbers")  # fmt: skip
     if not np.isfinite(found):
         raise VieteError(
             f"{of} is {found} of a text, and effects are differences of finite numbers"

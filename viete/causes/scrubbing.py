@@ -68,7 +68,7 @@ class TextGroup:
 class Scrubbing:
     """A hypothesis about a number of a model, on some texts; ``keys`` are the texts' features.
 
-    Raises VieteError, with its line, for a claim about what is no edge, or does not lead to the
+    Raises VieteError, with its line, for a claim about what is not an edge, or does not lead to the
     value above it.
     """
 
@@ -95,7 +95,7 @@ class Scrubbing:
             edge = self.edge(claim, ports)
             if edge in edges:
                 raise claim.writer.error(
-                    f"{edge} has a claim already; write all that it depends on in one, with commas"
+                    f"{edge} has a claim already; write all its features in one, with commas"
                 )
             edges.add(edge)
             for p in ports:
@@ -126,9 +126,7 @@ class Scrubbing:
                 f"nothing is read by {show(reader, 'unicode')}")
             )  # fmt: skip
         if not any(p.reader == reader and writer in p.writers for p in ports):
-            raise claim.writer.error(
-                f"{edge} does not lead to the value of the claim above it, but past it"
-            )
+            raise claim.writer.error(f"{edge} leads past the value of the claim above it")
         return edge
 
     def node(self, text: Text) -> Ref:
@@ -283,7 +281,7 @@ def given_words(port: Port, claims: Sequence[tuple[EdgeClaim, CircuitEdge]]) -> 
 def check_length(groups: Sequence[TextGroup]) -> None:
     """Refuse texts of which none has another of its length."""
     if all(len(g.places) < 2 for g in groups):
-        raise VieteError("no two texts have one length, so that no value can be of another text")
+        raise VieteError("no two texts have one length, so no value can come from another text")
 
 
 __all__ = ["ScrubbedValue", "Scrubbing", "check_length", "shown_card"]

@@ -45,8 +45,8 @@ class Ablations:
     ``texts`` are ids (n), or such with words and numbers that ``of`` names: these are inputs of
     the card then. ``source`` names the texts, ``words`` are those of a tokenizer, and ``nodes`` are
     of `NODES`; with ``positions`` an edge is one at a position. Raises VieteError for an ``of``
-    that is no number of every text, for a card without a residual stream, for one without neurons
-    where these are asked for, and for positions of texts of several lengths.
+    that is not a number of every text, for a card without a residual stream, for one without
+    neurons where these are asked for, and for positions of texts of several lengths.
     """
 
     def __init__(
@@ -56,9 +56,9 @@ class Ablations:
         positions: bool = False,
     ) -> None:  # fmt: skip
         if not texts:
-            raise VieteError("a circuit is one of texts; give at least one")
+            raise VieteError("a circuit needs texts; give at least one")
         if nodes not in NODES:
-            raise VieteError(f"nodes are {' or '.join(NODES)}, not {nodes!r:.40}")
+            raise VieteError(f"nodes must be {' or '.join(NODES)}, not {nodes!r:.40}")
         known = (lambda: card.words) if words is None else words
         given = [example_of(x) for x in texts]
         names = named_in(of, given)
@@ -176,7 +176,7 @@ class Ablations:
         found = run.for_each(run.evaluate(query(run, self.metric)))
         out = np.asarray(host(run.ordered(found, ()))).astype(np.float64)
         if out.ndim != 1:
-            raise VieteError(f"a circuit is of one number, and {show(self.of)} is several")
+            raise VieteError(f"a circuit is of one number, and {show(self.of)} is several numbers")
         return out
 
     # -- circuits ----------------------------------------------------------------------------------

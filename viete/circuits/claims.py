@@ -64,7 +64,7 @@ def evidence_of(circuits: Circuits, found: CircuitFindings) -> FoundCard:
 def run_claims(runs: CircuitRuns, numbers: CircuitNumbers, source: str) -> Iterator[Claim]:
     """What the model and the circuit give, how faithful and complete it is, what each edge does.
 
-    What no edge gives is no claim: the means know the texts that they are of.
+    What no edge gives is not a claim: the means know the texts that they are of.
     """
 
     def run(k: int) -> Expr:

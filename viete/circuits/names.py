@@ -46,7 +46,7 @@ class NodeNames:
         return Ref(symbol)
 
     def continues(self, owner: Ref) -> bool:
-        """Whether an equation is no sum of one part alone, beside what is fixed."""
+        """Whether an equation is not a sum of one part alone, beside what is fixed."""
         right = self.sums.right(owner)
         terms = list(self.sums.terms(right, owner))
         moving = [t for t in terms if not self.sums.is_fixed(t.formula)]

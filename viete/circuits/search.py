@@ -61,9 +61,9 @@ class Circuits(Ablations):
         nodes: str = "heads", positions: bool = False,
     ) -> None:  # fmt: skip
         if score not in SCORES:
-            raise VieteError(f"an edge is scored by {', '.join(SCORES)}, not {score!r:.40}")
+            raise VieteError(f"score must be one of {', '.join(SCORES)}, not {score!r:.40}")
         if steps < 1:
-            raise VieteError(f"steps is how many derivatives are taken, at least 1, not {steps}")
+            raise VieteError(f"steps, the number of derivatives, must be at least 1, not {steps}")
         super().__init__(card, weights, of, texts, source, words, nodes, positions)
         self.steps, self.score = steps, score
         whole = self.whole.card

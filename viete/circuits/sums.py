@@ -36,8 +36,8 @@ class StreamSums:
         found = streams(self.card)
         if not found:
             raise VieteError(
-                f"{self.card.title} has no residual stream, no value that its equations add to, so "
-                f"it has no edges"
+                f"{self.card.title} has no residual stream (no value to which its equations add), "
+                f"so it has no edges"
             )
         self.added = {u.ref.key for u in found}
         self.values = Stream(program)

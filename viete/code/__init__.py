@@ -33,7 +33,7 @@ def export(card: CardData, to: str, of: str | None = None, corpus: Corpus | None
 
     if to not in TARGETS:
         raise VieteError(
-            f"a card is exported to {', '.join(TARGETS)}, latex, typst, not {to!r:.60}"
+            f"a card can be exported to {', '.join(TARGETS)}, latex, typst, not to {to!r:.60}"
         )
     if to == "numpy":
         from viete.code.numpy_script import NumpyScript

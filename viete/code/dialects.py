@@ -48,7 +48,7 @@ SPELLINGS: dict[str, tuple[str, str, str]] = {
     "erf": (HAND, "", ""),
     "inside": (HAND, HAND, HAND),
 }  # fmt: skip
-HELPERS = ("beside", "entries", "erf", "inside")  # which are no functions of the notation
+HELPERS = ("beside", "entries", "erf", "inside")  # which are not functions of the notation
 
 
 class Dialect:

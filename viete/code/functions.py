@@ -142,7 +142,7 @@ class Functions:
             if self.written.setdefault(name, whole) == whole:
                 self.precision |= {name} if precision else set()
                 return name
-        raise VieteError(f"{f.name} is called in too many different ways to be exported")
+        raise VieteError(f"{f.name} is called in too many ways to be exported")
 
     def letters(
         self, body: Expr, lowering: Lowering, env: CodeEnv, local: Identifiers
@@ -165,7 +165,7 @@ class Functions:
 
     def lower(self, local: Identifiers) -> Lowering:
         def nothing(e: Ref, blocks: Sequence[Expr], env: CodeEnv) -> tuple[str, bool]:
-            raise VieteError(f"{e.key} is no argument")
+            raise VieteError(f"{e.key} is not an argument")
 
         return Lowering(self.card, self.dialect, local, self.shapes, nothing, self)
 

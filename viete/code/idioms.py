@@ -41,7 +41,7 @@ def cross_entropy(z: Array, t: Array) -> Array:
 
 
 def cross_entropy_some(z: Array, t: Array) -> Array:
-    """Mean negative log-probability of the targets t; -100 is no target, as in PyTorch."""
+    """Mean negative log-probability of the targets t; -100 is not a target, as in PyTorch."""
     z, there = z - z.max(-1, keepdims=True), t != -100
     each = np.log(np.exp(z).sum(-1)) - z[np.arange(len(t)), np.where(there, t, 0)]
     return np.where(there, each, 0).sum() / there.sum()

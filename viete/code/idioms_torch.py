@@ -35,7 +35,7 @@ def top(z: Array, k: int) -> Array:
 
 
 def cross_entropy(z: Array, t: Array) -> Array:
-    """Mean negative log-probability of the targets t, for each sequence; -100 is no target."""
+    """Mean negative log-probability of the targets t, for each sequence; -100 is not a target."""
     each = functional.cross_entropy(z.flatten(0, -2), t.flatten(), reduction="none")
     return each.reshape(t.shape).sum(-1) / (t != -100).sum(-1)
 

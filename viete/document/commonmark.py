@@ -100,7 +100,7 @@ def end_of_fence(lines: list[Text], k: int) -> int:
 
 
 def comment_at(line: str) -> int:
-    """Where the line's first comment begins that is no code, or -1."""
+    """Where the line's first comment begins that is not code, or -1."""
     if (at := line.find("<!--")) < 0:
         return -1
     ticks = [m.span() for m in re.finditer("`+", line)]

@@ -49,7 +49,7 @@ _SKIP = re.compile(
 
 
 def prose(text: str) -> str:
-    """Prose to LaTeX; what stands between dollar signs and is no formula becomes text."""
+    """Prose to LaTeX; what stands between dollar signs and is not a formula becomes text."""
     return guarded(set_in(text, KINDS))
 
 
@@ -138,7 +138,7 @@ _HIDDEN = {r"\begin{comment}": r"\end{comment}", r"\iffalse": r"\fi"}
 
 
 def read_latex(content: str, file: str) -> list[Block]:
-    """Split LaTeX into blocks; what is no section, list or table is a paragraph."""
+    """Split LaTeX into blocks; what is not a section, list or table is a paragraph."""
     blocks: list[Block] = []
     environments: list[str] = []
     table: TextTable | None = None
@@ -198,7 +198,7 @@ def unescaped(text: Text, start: int, end: int) -> Text:
 
 
 def cells(text: Text) -> list[Text]:
-    """A row's cells; an ampersand inside a formula or after a backslash is no border."""
+    """A row's cells; an ampersand inside a formula or after a backslash is not a border."""
     line = re.sub(r"\\\\(\[.*?\])?\s*$", "", text.text.rstrip())
     cuts, inside, k = [-1], False, 0
     while k < len(line):

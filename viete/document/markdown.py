@@ -35,7 +35,7 @@ _RULE = re.compile(r"\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?")
 
 
 def read_markdown(content: str, file: str) -> list[Block]:
-    """Split Markdown into blocks: what is no list, table or heading is a paragraph.
+    """Split Markdown into blocks: what is not a list, table or heading is a paragraph.
 
     What a reader of the page sees as code, or does not see, is no part of a list or a table.
     """

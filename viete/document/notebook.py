@@ -35,7 +35,7 @@ from viete.errors import Text
 ROWS = 40  # of a table that a notebook shows
 BLOCKS = 240  # of a document
 CHARACTERS = 2_000  # of a text
-MARKS = str.maketrans("$`*", "＄ˋ∗")  # as signs that are no markup
+MARKS = str.maketrans("$`*", "＄ˋ∗")  # as signs that are not markup
 
 
 # -- short enough ----------------------------------------------------------------------------------

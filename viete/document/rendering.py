@@ -19,7 +19,7 @@ def check_format(what: str, form: str, forms: Sequence[str] = PAGES) -> None:
     """Raise VieteError where ``form`` is none of the formats that ``what`` is written in."""
     if form not in forms:
         known = f"{', '.join(forms[:-1])} or {forms[-1]}"
-        raise VieteError(f"{what} is written as {known}, not {form!r:.60}")
+        raise VieteError(f"the format of {what} must be {known}, not {form!r:.60}")
 
 
 def render(blocks: Sequence[Block], form: str) -> str:

@@ -92,7 +92,7 @@ def escape(text: str) -> str:
 
 
 def guarded(text: str) -> str:
-    """Text of an item or a cell: a bracket or a star that begins it is no option of LaTeX's."""
+    """Text of an item or a cell: a bracket or a star that begins it is not an option of LaTeX's."""
     return re.sub(r"^[\[*]", r"{\g<0>}", text)
 
 
@@ -136,7 +136,7 @@ def to_unicode(tex: str) -> str:
 class Formula:
     """A recursive descent over TeX's mathematics: its ``text`` in Unicode, and if it is ``sound``.
 
-    What is no mathematics is passed over, or stands in the text without its backslash.
+    What is not mathematics is passed over, or stands in the text without its backslash.
     """
 
     def __init__(self, tex: str) -> None:
@@ -145,12 +145,12 @@ class Formula:
         self.text = "".join(self.row(0))
 
     def wrong(self, instead: str = "") -> str:
-        """This is no formula: what stands in its text there."""
+        """This is not a formula: what stands in its text there."""
         self.sound = False
         return instead
 
     def peek(self) -> str:
-        """The next token that is no blank, "" at the end."""
+        """The next token that is not blank, "" at the end."""
         at = self.at
         if at < len(self.tokens) and self.tokens[at].isspace():
             at += 1

@@ -192,7 +192,7 @@ def spelling(values: Any) -> Any:
 
 
 def special(x: float) -> str:
-    """Zero itself, and what is no finite number."""
+    """Zero itself, and what is not a finite number."""
     if x == 0:
         return "0"
     return "" if math.isfinite(x) else {math.inf: "∞", -math.inf: "−∞"}.get(x, "nan")

@@ -240,7 +240,7 @@ class Arrays(Algebra[Value, Env[Value]]):
             return k
         v = self.of(e, env)
         if v.axes or not isinstance(v.array, Fraction | int):
-            raise VieteError(f"{show(e)} is not made of dimensions, so it is no size")
+            raise VieteError(f"{show(e)} is not made of dimensions, so it is not a size")
         if Fraction(v.array).denominator != 1:
             here = "" if show(e) == str(v.array) else f" is {v.array} here, which"
             raise VieteError(f"{show(e)}{here} is not a whole number")
@@ -342,7 +342,7 @@ class Arrays(Algebra[Value, Env[Value]]):
     ) -> Value:  # fmt: skip
         if k > among.count:
             places = "is 1 place" if among.count == 1 else f"are {among.count} places"
-            raise VieteError(f"-{k} is no index here: there {places}")
+            raise VieteError(f"-{k} is not an index here: there {places}")
         return self.gather(v, label, self.sized(among.count - k), item, among, env)
 
     def gathered(self, v: Value, label: str, at: Value, first: int) -> Value:

@@ -29,7 +29,7 @@ UNARY = {
     **{name: name for name in (*ELEMENTARY, "abs", "floor")}, "neg": "negative",
     "not": "logical_not",
 }  # fmt: skip
-TRUTHS = frozenset("lt le gt ge eq ne and or not".split())  # their results are no floats
+TRUTHS = frozenset("lt le gt ge eq ne and or not".split())  # their results are not floats
 OPERATORS = {
     **{op: getattr(operator, op) for op in "add sub mod pow lt le gt ge eq ne".split()},
     "had": operator.mul, "times": operator.mul, "div": operator.truediv, "and": operator.and_,
@@ -221,7 +221,7 @@ class Backend:
         return None
 
     def less_onehot(self, p: Array, t: Array) -> Array | None:
-        """p, which may be written to, less 1 at the place t of each row; −100 is no place."""
+        """p, which may be written to, less 1 at the place t of each row; −100 is not a place."""
         return None
 
 

@@ -27,7 +27,7 @@ SIGN = "partial"  # what ∂ is in the tree of a question
 
 
 def differentiates(e: Expr) -> bool:
-    """Whether ∂ stands somewhere in a formula before what is no derivative of the card's own."""
+    """Whether ∂ stands somewhere in a formula before what is not a derivative of the card's own."""
     return any(isinstance(x, Apply) and x.op == SIGN for x in walk(e))
 
 

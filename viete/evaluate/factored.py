@@ -24,7 +24,7 @@ class FactoredMatrix:
     def __init__(self, A: Array, B: Array) -> None:
         if A.ndim < 2 or B.ndim < 2 or A.shape[-1] != B.shape[-2]:
             raise VieteError(
-                f"factors of shapes {tuple(A.shape)} and {tuple(B.shape)} have no product"
+                f"matrices of shapes {tuple(A.shape)} and {tuple(B.shape)} cannot be multiplied"
             )
         self.xp = array_namespace(A, B)
         self.ldim, self.mdim, self.rdim = A.shape[-2], A.shape[-1], B.shape[-1]
@@ -32,7 +32,7 @@ class FactoredMatrix:
             lead = tuple(self.xp.broadcast_arrays(A[..., 0, 0], B[..., 0, 0])[0].shape)
         except (ValueError, RuntimeError, TypeError):
             raise VieteError(
-                f"{tuple(A.shape[:-2])} and {tuple(B.shape[:-2])} are not equally many matrices"
+                f"{tuple(A.shape[:-2])} and {tuple(B.shape[:-2])} are different batch shapes"
             ) from None
         self.A = self.xp.broadcast_to(A, (*lead, self.ldim, self.mdim))
         self.B = self.xp.broadcast_to(B, (*lead, self.mdim, self.rdim))
@@ -96,7 +96,7 @@ class FactoredMatrix:
 
     def __mul__(self, scalar: Any) -> FactoredMatrix:
         if hasattr(scalar, "shape") and tuple(scalar.shape) not in ((), (1,)):
-            raise VieteError("a product of two matrices is written @, not *")
+            raise VieteError("write the product of two matrices with @, not *")
         return FactoredMatrix(self.A * scalar, self.B)
 
     __rmul__ = __mul__
@@ -192,7 +192,7 @@ class FactoredMatrix:
 
     def check_square(self, what: str) -> None:
         if self.ldim != self.rdim:
-            raise VieteError(f"{what} square products alone, and this is {self.ldim} × {self.rdim}")
+            raise VieteError(f"{what} only square products, not {self.ldim} × {self.rdim}")
 
 
 def composition_scores(left: FactoredMatrix, right: FactoredMatrix) -> Array:

@@ -117,7 +117,7 @@ def filling(card: CardData, p: Parameter, axes: int) -> float | None:
 def check_seed(seed: Any) -> None:
     """Raises VieteError for what is no seed."""
     if not isinstance(seed, int | np.integer) or seed < 0:
-        raise VieteError(f"the seed must be a whole number from 0, not {seed!r}")
+        raise VieteError(f"the seed must be a whole number from 0 up, not {seed!r}")
 
 
 def initial_weight(
@@ -196,7 +196,7 @@ def literal(p: Parameter, core: tuple[int, ...], text: Text | None = None) -> Ne
     said = " × ".join(map(str, core)) or "one number"
     if text.text == "I":
         if len(core) != 2 or core[0] != core[1]:
-            raise text.error(f"I is a square matrix, and {p.name} is {said}")
+            raise text.error(f"I is a square matrix, but {p.name} is {said}")
         return [[Fraction(int(j == k)) for k in range(core[1])] for j in range(core[0])]
     if not text.text.startswith("["):
         return number(text)
@@ -209,7 +209,7 @@ def literal(p: Parameter, core: tuple[int, ...], text: Text | None = None) -> Ne
     if len(core) == 1 and found == (1, core[0]):
         return rows[0]
     if found != core:
-        raise text.error(f"this matrix is {found[0]} × {found[1]}, and {p.name} is {said}")
+        raise text.error(f"this matrix is {found[0]} × {found[1]}, but {p.name} is {said}")
     return rows
 
 
@@ -267,7 +267,7 @@ def drawn(
         return np.full(shape, amount(card, text))
     spread = amount(card, formula)
     if spread < 0:
-        raise text.error(f"{kind} needs a number from 0, and this is {spread:g}")
+        raise text.error(f"{kind} needs a number from 0 up, not {spread:g}")
     if kind == "normal":
         return rng.normal(0.0, spread, shape)
     return rng.uniform(-spread, spread, shape)
@@ -317,7 +317,7 @@ def float_type(dtype: str | type) -> np.dtype:
     except TypeError:
         kind = np.dtype(bool)
     if kind.kind != "f":
-        raise VieteError(f"weights are floating-point numbers, such as float64, not {dtype}")
+        raise VieteError(f"weights must be floating-point numbers, such as float64, not {dtype}")
     return kind
 
 

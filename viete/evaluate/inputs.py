@@ -192,7 +192,7 @@ class GivenWeights:
                 w = weights[name]
                 if tuple(w.shape) != shape:
                     raise VieteError(
-                        f"the weight {name} has shape {tuple(w.shape)}, and the card says {shape}"
+                        f"the weight {name} has shape {tuple(w.shape)}, but the card says {shape}"
                     )
                 axes = program.model.heads_of(p.symbol) + (ROW, COL)[2 - len(p.shape) :]
                 self.store[p.name, loops] = Value(w, axes)
@@ -259,7 +259,7 @@ def as_input(item: Input, given: Array, like: Array) -> Array:
     xp = array_namespace(like)
     if array_namespace(given) is not xp and traced(given):
         raise VieteError(
-            f"the input {item.name} has no values while its function is transformed, so that it "
+            f"the input {item.name} has no values while its function is transformed, so it "
             f"must be of the library that the weights are of"
         )
     if is_numpy_array(like):
@@ -317,7 +317,7 @@ def check_each(ready: Program, weights: Mapping[str, Array]) -> None:
     """As `check_weights`, in any case."""
     if not isinstance(weights, Mapping):
         raise VieteError(
-            f"weights are a mapping from names to arrays, not {type(weights).__name__}"
+            f"weights must be a mapping from names to arrays, not {type(weights).__name__}"
         )
     check_names(ready, weights)
     kinds = set()

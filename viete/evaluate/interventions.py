@@ -84,7 +84,7 @@ def member_of(ready: Program, name: str) -> Member:
             )
     some = ", ".join(list(ready.names)[:6])
     raise VieteError(
-        f"{name!s:.60} is not the value of an equation, so that nothing can take its place; "
+        f"{name!s:.60} is not the value of an equation, so nothing can replace it; "
         f"{ready.model.title} has {some} and more"
     )
 
@@ -137,7 +137,7 @@ def by_name(ready: Program, name: str, member: Member, by: Any) -> Intervention:
     """One array, or one function of the array that ``run[name]`` would be, in a value's place."""
     if not callable(by) and not is_array_api_obj(by):
         raise VieteError(
-            f"what takes the place of {name} is an array, or a function of the array that is "
+            f"the replacement of {name} must be an array, or a function of the array that is "
             f"there, not {type(by).__name__}"
         )
     letters = letters_of(ready, member)
@@ -170,7 +170,7 @@ def intervention(
 
 
 def as_library(array: Any, like: Array, what: str) -> Any:
-    """An array as one of the library, and on the device, of another; what is no array as it is.
+    """An array as one of the library, and on the device, of another; what is not an array as it is.
 
     Raises VieteError for complex numbers and for what holds no numbers.
     """

@@ -103,7 +103,7 @@ def number(a: Array) -> Array:
 def as_fraction(value: Any) -> Fraction:
     """A whole number, a fraction, or the dyadic fraction that a float is.
 
-    Raises VieteError for what is no finite number.
+    Raises VieteError for what is not a finite number.
     """
     if isinstance(value, str):
         raise VieteError(f"{value!r:.60} is not a number")

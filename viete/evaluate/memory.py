@@ -38,7 +38,7 @@ def check_room(needed: int, what: str, remedy: str) -> None:
     free = available()
     if free is not None and needed > free:
         raise VieteError(
-            f"{what} needs some {gigabytes(needed)} of memory, and this machine has "
+            f"{what} needs about {gigabytes(needed)} of memory, but this machine has "
             f"{gigabytes(free)} free; {remedy}"
         )
 
@@ -69,8 +69,8 @@ def check_countable(card: CardData, positions: int) -> None:
     for quantity in () if found is None else (found.weights, found.activations):
         if quantity.number is not None and quantity.number >= MOST:
             raise VieteError(
-                f"{card.title} has more than 2^56 numbers with these sizes, and no array holds so "
-                f"many; choose smaller dimensions with --set"
+                f"{card.title} has more than 2^56 numbers with these sizes, and no array can hold "
+                f"that many; choose smaller dimensions with --set"
             )
 
 

@@ -72,7 +72,7 @@ def with_bounds(run: Run, e: Expr, bounds: Mapping[Bind, Places]) -> Expr:
     if e.index != TEXTS and run.program.model.over_blocks(e):
         numbers = sorted({turn[e.index] for turn in turns(run, made.body)})
         if numbers[-1] - numbers[0] >= len(numbers):
-            raise VieteError(f"{show(e)} has a value for some of the blocks {e.index} alone")
+            raise VieteError(f"{show(e)} has a value for only some of the blocks {e.index}")
         return Bind(e.op, e.index, num(numbers[0]), num(numbers[-1]), made.body)
     return made
 

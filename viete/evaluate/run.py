@@ -59,9 +59,9 @@ def warn(conventions: Iterable[Convention]) -> None:
 
 
 def listed(names: Sequence[str]) -> tuple[str, ...]:
-    """The names that a run is asked for. Raises VieteError for what is no list of strings."""
+    """The names that a run is asked for. Raises VieteError for what is not a list of strings."""
     if isinstance(names, str) or not all(isinstance(name, str) for name in names):
-        raise VieteError(f"names is a list of names or formulas, not {names!r:.60}")
+        raise VieteError(f"names must be a list of names or formulas, not {names!r:.60}")
     return tuple(names)
 
 
@@ -217,7 +217,7 @@ class Run(Mapping[str, Array]):
                 raise step.equation.text.error(error.message) from None
             raise
         except MemoryError:
-            raise step.equation.text.error("this needs more memory than there is") from None
+            raise step.equation.text.error("this needs more memory than the machine has") from None
 
     def taken(self, array: Any, like: Array, what: str) -> Array:
         """An array that takes the place of another, in the numbers of this run."""
@@ -327,7 +327,7 @@ class Run(Mapping[str, Array]):
 
     def parse(self, name: str) -> Expr:
         if not isinstance(name, str):
-            raise VieteError(f"a value is asked for by its name or a formula, not {name!r:.60}")
+            raise VieteError(f"ask for a value by its name or a formula, not by {name!r:.60}")
         return self.read(name)[0]
 
     def read(self, name: str) -> tuple[Expr, tuple[Convention, ...]]:
@@ -443,7 +443,7 @@ class Run(Mapping[str, Array]):
             with np.errstate(all="ignore"):
                 found = self.over_blocks(e, about.turns, env)
         except MemoryError:
-            raise VieteError(f"{show(e)} needs more memory than there is") from None
+            raise VieteError(f"{show(e)} needs more memory than the machine has") from None
         if missing := [letter for letter in own.values() if letter.label not in found.axes]:
             found = self.arrays.spread(found, missing, env)
         if any(x.symbol.is_partial for x in refs(e)) and TEXTS not in e.binders:
@@ -456,7 +456,7 @@ class Run(Mapping[str, Array]):
         for letter, sizes in places.items():
             first, count = (int(size.evaluate(self.sizes)) for size in sizes)
             if count < 0:
-                raise VieteError(f"the letter {letter} takes no value here")
+                raise VieteError(f"the letter {letter} has no value here")
             out[letter] = Letter(letter, letter, first, count)
         return out
 

@@ -160,7 +160,7 @@ class Program:
 
     @cached_property
     def targets(self) -> frozenset[str]:
-        """The inputs that may hold -100, which is no target."""
+        """The inputs that may hold -100, which is not a target."""
         return targets(self.model)
 
     def step(self, e: Equation, loops: Mapping[str, int]) -> Step:
@@ -354,7 +354,7 @@ class Program:
                     raise VieteError(f"the block {show(index)} divides by zero")
                 return Fraction(found)
         raise VieteError(
-            f"{show(index)} is no block number; write a number, or give the index a value"
+            f"{show(index)} is not a block number; write a number, or give the index a value"
         )
 
     def needed(self, e: Expr, loops: Mapping[str, int]) -> frozenset[Member]:
@@ -408,7 +408,7 @@ class Program:
                 value = self.evaluate(size, f"a size of {p.name}")
                 if value.denominator != 1 or value < 0:
                     raise VieteError(
-                        f"{p.name} has the size {size} = {value}, which is no whole number"
+                        f"{p.name} has the size {size} = {value}, which is not a whole number"
                     )
                 shape.append(int(value))
             combos: list[dict[str, int]] = [{}]

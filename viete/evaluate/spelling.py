@@ -16,7 +16,7 @@ from viete.notation.tree import Idx, Num, Ref
 def by_own_names(card: CardData, given: Any, known: Collection[str]) -> Any:
     """A mapping by the card's own names; the mapping itself where those are its keys already.
 
-    A key that is no name in ``known`` stays as it is. Raises VieteError for two spellings of one.
+    A key that is not in ``known`` stays as it is. Raises VieteError for two spellings of one name.
     """
     if not isinstance(given, Mapping) or all(name in known for name in given):
         return given

@@ -13,7 +13,7 @@ from viete.rewrite.choices import OPENED, EquationChoice
 
 
 def constants(run: Run) -> frozenset[str]:
-    """The dimensions of a run that are no sizes, such as ε."""
+    """The dimensions of a run that are not sizes, such as ε."""
     card = run.program.model
     sizes = {k for t in run.program.shapes.types.values() for s in t.shape for k in s.names()}
     bounds = {k for lower, upper in card.ranges.values() for k in lower.keys | upper.keys}

@@ -71,7 +71,7 @@ def page_data(
     VieteError for a run of several texts, and where ``of`` or ``meanings`` cannot be had.
     """
     if run.batch is not None:
-        raise VieteError("a page is of one text, and this run has a batch of them")
+        raise VieteError("a page shows one text, and this run has several")
     return PageMaker(run, of, meanings, live, claims).data(room)
 
 
@@ -114,7 +114,7 @@ class PageMaker:
                 self.add_meaning(word, *in_meaning(run, word))
 
     def is_forward(self, step: Step) -> bool:
-        """Whether a step is no part of a backward pass."""
+        """Whether a step is not a part of a backward pass."""
         return step.equation.name in self.forward
 
     def backward(self, of: str | None) -> Walk:
@@ -124,7 +124,7 @@ class PageMaker:
         if not is_backward(self.card):
             try:
                 if not self.traced:
-                    raise VieteError(f"{self.card.title} is too large for that here")
+                    raise VieteError(f"{self.card.title} is too large for this")
                 self.of = of = of or default_of(self.card)
                 again = backward_run(self.run, of)
             except VieteError as error:

@@ -50,7 +50,7 @@ class ExpansionMaker:
         self.off = patterns(self.card)  # and what is put to 0 where a term is switched off
 
     def of(self, step: Step, depth: int) -> dict[str, Any] | None:
-        """The expansion of the value that a step makes; None of one that is no sum of terms.
+        """The expansion of the value that a step makes; None of one that is not a sum of terms.
 
         ``depth`` is how often its terms may be opened.
         """
@@ -192,7 +192,7 @@ def number(t: Term | Remainder) -> float:
 
 
 def switched_off(e: Expansion, f: Terms) -> Ref | Pick | None:
-    """What is put to 0 where a term is to be switched off; None where that is no one value.
+    """What is put to 0 where a term is to be switched off; None where that is not one value.
 
     It is the pattern of a head, an entry of that for one source, or all that a sub-layer adds.
     """

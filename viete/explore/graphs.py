@@ -61,7 +61,7 @@ def making_of(run: Run, name: str) -> dict[str, Any]:
     tracer = FeatureTracer(run)
     node = tracer.node(run.parse(name))
     if node is None or tracer.is_given(node):
-        raise VieteError(f"{name} is no feature that the model made")
+        raise VieteError(f"{name} is not a feature that the model made")
     return makings(tracer, [node])[tracer.name(node)]
 
 

@@ -86,8 +86,8 @@ def part(name: str) -> str:
     found = resources.files("viete.explore").joinpath("static", name)
     if not found.is_file():
         raise VieteError(
-            f"viete/explore/static/{name} is missing, so there is no page: `make page` builds it, "
-            "and installing viete again brings it along"
+            f"viete/explore/static/{name} is missing, so no page can be written: `make page` "
+            "builds it, and installing viete again restores it"
         )
     return ENDS.sub(r"<\\\1", found.read_text("utf-8"))
 

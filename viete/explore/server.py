@@ -133,7 +133,7 @@ class PageServer:
         except VieteError as error:
             return sentence(413, error.message)
         except (ValueError, RecursionError):
-            return sentence(400, "this message is no JSON")
+            return sentence(400, "this message is not JSON")
         number = message.get("id") if isinstance(message, Mapping) else None
         kind = "run" if isinstance(message, Mapping) and message.get("kind") == "run" else ""
         made = await self.done(request, kind, partial(self.session.answer, message))
@@ -178,7 +178,9 @@ def serve(session: Session, port: int = 0, tell: Callable[[str], None] = print) 
         listening = socket.create_server((LOOPBACK, port))
     except (OSError, OverflowError) as error:
         why = getattr(error, "strerror", None) or error
-        raise VieteError(f"--port {port} cannot be had ({why}); give another, or none") from None
+        raise VieteError(
+            f"--port {port} is not available ({why}); give another port, or none"
+        ) from None
     with listening:
         found = PageServer(session, listening.getsockname()[1])
         found.page_text()  # what cannot be shown is said before there is an address

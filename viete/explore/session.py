@@ -112,15 +112,15 @@ class Session:
     def answer(self, message: Any) -> dict[str, Any]:
         """The answer to one message. Raises VieteError for what is none, or cannot be answered."""
         if not isinstance(message, Mapping):
-            raise VieteError('a message is a JSON object with a kind, such as {"kind": "run"}')
+            raise VieteError('a message must be a JSON object with a kind, such as {"kind": "run"}')
         kind = message.get("kind")
         if not isinstance(kind, str) or kind not in KINDS:
-            raise VieteError(f"a message is of the kind {', '.join(KINDS)}, not {kind!r:.60}")
+            raise VieteError(f"the kind of a message must be {', '.join(KINDS)}, not {kind!r:.60}")
         try:
             with np.errstate(all="ignore"):  # 0/0 is nan, as in any run
                 return KINDS[kind](self, message)
         except MemoryError:
-            raise VieteError("this needs more memory than there is") from None
+            raise VieteError("this needs more memory than the machine has") from None
 
     # -- the messages ------------------------------------------------------------------------------
 
@@ -243,7 +243,7 @@ class Session:
         if given is None:
             return self.tokens
         if not (isinstance(given, list) and all(isinstance(k, int) for k in given) and given):
-            raise VieteError("tokens are a list of whole numbers, such as [3, 1, 4]")
+            raise VieteError("tokens must be a list of whole numbers, such as [3, 1, 4]")
         return given
 
     def ids_of_text(self, model: Model[Any], said: str) -> Any:
@@ -271,7 +271,7 @@ def text(message: Message, name: str) -> str:
     """A part that is text."""
     found = message.get(name)
     if not isinstance(found, str) or not found.strip():
-        raise VieteError(f"a message of the kind {message['kind']} has a {name}, which is text")
+        raise VieteError(f"a message of the kind {message['kind']} needs a {name} as text")
     return found
 
 
@@ -279,7 +279,7 @@ def mapping(message: Message, name: str) -> Mapping[str, Any]:
     """A part that is values by names; nothing where it is not there."""
     found = message.get(name) or {}
     if not isinstance(found, Mapping):
-        raise VieteError(f"{name} are values by their names, not {found!r:.60}")
+        raise VieteError(f"{name} must be values by name, not {found!r:.60}")
     return found
 
 
@@ -288,7 +288,7 @@ def chosen_value(choice: EquationChoice, x: Any) -> Fraction | bool:
     if not choice.is_number:
         return bool(x)
     if isinstance(x, bool | str) or not (isinstance(x, int | float) and 0 < x < math.inf):
-        raise VieteError(f"the {choice.name} is a number above 0, not {x!r:.40}")
+        raise VieteError(f"the {choice.name} must be a number above 0, not {x!r:.40}")
     return Fraction(repr(x))
 
 
@@ -296,7 +296,7 @@ def equations(message: Message, name: str) -> Sequence[str]:
     """A part that is a list of equations. No paths: a page opens no file."""
     found = message.get(name) or []
     if not isinstance(found, list) or not all(isinstance(e, str) for e in found):
-        raise VieteError(f"{name} are a list of equations as text, not {found!r:.60}")
+        raise VieteError(f"{name} must be a list of equations as text, not {found!r:.60}")
     return found
 
 

@@ -30,7 +30,7 @@ def feature_graph(
     """The graph of numbers of a run of one text: its ``top`` edges, by influence.
 
     The ``nodes`` most influential features are explained too, in the order of their influence.
-    Raises VieteError for a card without features, for several texts, and for what is no number.
+    Raises VieteError for a card without features, for several texts, and for what is not a number.
     """
     return FeatureSearch(FeatureTracer(run)).graph([of] if isinstance(of, str) else of, top, nodes)
 
@@ -78,9 +78,9 @@ class FeatureSearch:
         """A number that is asked for, as a node."""
         formula, value = self.tracer.run.parse(text), self.tracer.value(text)
         if value.ndim:
-            raise VieteError(f"a graph is of a number, and {text} has the shape {value.shape}")
+            raise VieteError(f"a graph explains one number, but {text} has the shape {value.shape}")
         if not np.isfinite(value):
-            raise VieteError(f"{text} is {value}, and a graph is of a finite number")
+            raise VieteError(f"a graph explains a finite number, but {text} is {value}")
         name = self.tracer.run.in_words(formula, "unicode")
         node = FeatureNode(TARGET, None, self.place(formula), None, float(value), share, 0.0, name)
         if (

@@ -88,7 +88,7 @@ class FeatureStudy:
         kinds = features_of(self.card)
         if not kinds:
             raise VieteError(
-                f"{self.card.title} has no features; put in what viete train learned, or a file of "
+                f"{self.card.title} has no features; add a run of viete train, or a file of "
                 f"an autoencoder: --put RUN"
             )
         there = {
@@ -207,7 +207,7 @@ class FeatureStudy:
         """How good they are on the texts so far. Raises VieteError where there were none."""
         s = self.statistics
         if not s.tokens:
-            raise VieteError("features are looked at on texts; there was none with a token in it")
+            raise VieteError("features need texts, and no text has a token")
         variance = self.sums["square"].sum() - np.square(self.sums["sum"]).sum() / s.tokens
         three = np.mean(self.losses, 0) if self.losses else np.full(3, np.nan)
         return FeatureMeasures(

@@ -72,12 +72,12 @@ class FeatureTracer:
 
     def __init__(self, run: Run) -> None:
         if run.batch not in (None, 1):
-            raise VieteError("a graph of features is of one text, and this run has several")
+            raise VieteError("a graph of features explains one text, and this run has several")
         self.run, self.card = run, run.program.model
         found = features_of(self.card)
         if not found:
             raise VieteError(
-                f"{self.card.title} has no features: put in transcoders or an autoencoder first"
+                f"{self.card.title} has no features: add transcoders or an autoencoder first"
             )
         self.texts = texts_of(run)
         self.starts = starts_of(run, self.texts)
@@ -89,7 +89,7 @@ class FeatureTracer:
             self.sites.append(Site(f, numbers, before, offset, self.value))
             before += len(numbers)
         if not self.starts:
-            raise VieteError(f"no stream of {self.card.title} comes into its blocks")
+            raise VieteError(f"no residual stream enters the blocks of {self.card.title}")
         self.held = with_held(run, self.held_names())
         self.check_named()
 

@@ -43,7 +43,7 @@ def located(
     """
     if not isinstance(source, str | os.PathLike):
         raise VieteError(
-            f"a model is a folder, a file, an id of the hub or a mapping of arrays, not "
+            f"a model must be a folder, a file, an id of the hub or a mapping of arrays, not "
             f"{source!r:.60}"
         )
     path = Path(source)
@@ -54,7 +54,7 @@ def located(
     if there and revision is None:
         return path
     if there:
-        raise VieteError(f"{path}: is a path on this machine, which has no revision {revision}")
+        raise VieteError(f"{path}: is a path on this machine, so it has no revision {revision}")
     if path.suffix in SUFFIXES:
         raise VieteError(f"{path}: there is no such file")
     if isinstance(source, Path) or not is_id(str(source)):
@@ -164,7 +164,7 @@ def refusal(hub: Any, error: Exception, name: str, revision: str | None) -> str 
             f"cache {hub.constants.HF_HUB_CACHE}"
         )
     if isinstance(error, e.HFValidationError):
-        return "there is no such folder, and this is no id that the hub could have"
+        return "there is no such folder, and this is not an id that the hub could have"
     if isinstance(error, OSError) or is_away(hub, error):
         said = " ".join(str(error).split())[:200] or type(error).__name__
         return f"cannot be fetched from {at} ({said})"

@@ -166,7 +166,7 @@ def read_llama2c(file: TensorFile, data: Bytes) -> None:
         (version,) = struct.unpack_from("<i", head, 4)
         if version != 1:
             raise ValueError(
-                f"it is of version {version}, with quantised numbers; export it as version 0 or 1"
+                f"it has version {version}, with quantised numbers; export it as version 0 or 1"
             )
         rest = (n for n in names if n not in FIRST_IN_VERSION_1 and "freq" not in n)
         names, at, sizes_at = [*FIRST_IN_VERSION_1, *rest], 256, 8

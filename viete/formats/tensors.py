@@ -79,9 +79,9 @@ class TensorFile:
         bfloat16 becomes float32, exactly. A quantised GGUF tensor becomes float32.
         """
         if framework not in ("numpy", "torch"):
-            raise VieteError(f"'{framework}' is no framework to load for: say 'numpy' or 'torch'")
+            raise VieteError(f"'{framework}' is not a framework: say 'numpy' or 'torch'")
         if name in self.refused:
-            raise VieteError(f"{self.path}: '{name}' is no tensor to load: {self.refused[name]}")
+            raise VieteError(f"{self.path}: '{name}' is not a tensor to load: {self.refused[name]}")
         if name not in self.infos:
             near = difflib.get_close_matches(name, self.infos, 1)
             hint = f"the nearest name is '{near[0]}'" if near else f"it holds {len(self.infos)}"
@@ -133,7 +133,7 @@ class TensorFile:
         self.add(info, Stored(self.mapped, start, stop, info))
 
     def refuse(self, name: str, what: str) -> None:
-        """For the readers: list what is no tensor that Viète can read."""
+        """For the readers: list what is not a tensor that Viète can read."""
         name.encode()  # a lone surrogate could never be printed
         if name in self.infos or name in self.refused:
             raise ValueError(f"it holds the name '{name}' twice")
@@ -150,7 +150,7 @@ def in_a_sentence(path: Path, format: str, read: Callable[..., Any], *given: Any
     except VieteError:
         raise
     except MemoryError:
-        raise VieteError(f"{path}: needs more memory than there is") from None
+        raise VieteError(f"{path}: needs more memory than the machine has") from None
     except OSError as error:
         reason = error.strerror or error
         raise VieteError(f"{error.filename or path}: cannot be read ({reason})") from None
@@ -329,7 +329,7 @@ def in_memory(name: str | Path, arrays: Mapping[str, Any]) -> TensorFile:
     """Arrays as if they were a file of tensors; ``name`` is what they are called in errors.
 
     Nothing is copied for the library that they are of: a PyTorch tensor is loaded as itself,
-    without its gradient. Raises VieteError for what is no dense array of a known dtype.
+    without its gradient. Raises VieteError for what is not a dense array of a known dtype.
     """
     file = TensorFile(Path(name), "memory")
     for key, array in arrays.items():
@@ -337,7 +337,7 @@ def in_memory(name: str | Path, arrays: Mapping[str, Any]) -> TensorFile:
             info = info_of(str(key), array)
         except ValueError as error:
             raise VieteError(
-                f"{name}: '{key}' is no array with numbers of its own ({error})"
+                f"{name}: '{key}' is not an array with numbers of its own ({error})"
             ) from None
         file.add(info, partial(itself, array, info))
     return file

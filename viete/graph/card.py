@@ -414,7 +414,7 @@ class CardData:
                     del waiting[name]  # over a dimension that is not bound yet
             if len(waiting) == before:
                 dim, *_ = next(iter(waiting.values()))
-                raise dim.text.error(f"{' and '.join(waiting)} are defined by each other")
+                raise dim.text.error(f"{' and '.join(waiting)} define each other")
         return values
 
     @cached_property
@@ -461,7 +461,7 @@ class CardData:
     def bind(self, **values: int | float | str | Fraction) -> Self:
         """The same model with other dimensions: ``model.bind(d=768, N=12)``.
 
-        Raises VieteError for a name that is no dimension of the card or a value that is no number.
+        Raises VieteError for a name that is not a dimension, and for a value that is not a number.
         """
         from viete.notation.tree import num
 
@@ -478,7 +478,9 @@ class CardData:
             exact = exact_number(value)
             if exact is None:
                 said = "this one" if type(value) is int else repr(value)
-                raise VieteError(f"{name} must be a number that a float could hold, not {said:.60}")
+                raise VieteError(
+                    f"{name} must be a number within the range of a float, not {said:.60}"
+                )
             dim = known[name]
             if dim.at_most is not None:
                 changed[name] = replace(dim, at_most=num(exact))

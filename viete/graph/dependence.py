@@ -260,7 +260,7 @@ class Definitions:
             hint = f"; {both} is also a dimension, but an equation means the value: name one of " \
                    f"them otherwise" if both else ""  # fmt: skip
             raise equation.text.error(
-                f"these equations go in a circle: {' needs '.join(path)}{hint}", *span
+                f"these equations are circular: {' needs '.join(path)}{hint}", *span
             )
         if makers and self.by_name[ref.key][0] > k:
             line = makers[0].text.line

@@ -58,7 +58,7 @@ class Opening:
             return e
         if e not in self.made:
             if len(self.made) > MOST_NODES:
-                raise VieteError(f"{show(e):.60} is too long when the definitions are put in")
+                raise VieteError(f"{show(e):.60} is too long with its definitions put in")
             parts = rebuilt(e, [self.into(x) for x in e.children])
             self.made[e] = self.name(parts) if isinstance(parts, Ref) else parts
         return self.made[e]

@@ -42,7 +42,7 @@ class Size(Interned):
             or sum(abs(p) for _, p in m) > HIGHEST_DEGREE
             for m, c in terms.items()
         ):
-            raise VieteError("the dimensions of this card multiply up to a size too large to state")
+            raise VieteError("the dimensions of this card multiply to a size that is too large")
         return Size(tuple(sorted((m, as_integer(c)) for m, c in terms.items() if c)))
 
     @lru_cache(SEEN)  # noqa: B019 (what it holds is values, and bounded)
@@ -221,7 +221,7 @@ def size_of_number(e: Num) -> Size:
 
 
 def calculated(op: str, sizes: Sequence[Size | None]) -> Size | None:
-    """An operation on sizes; None where one of them is not known, or the result is no Size."""
+    """An operation on sizes; None where one of them is not known, or the result is not a Size."""
     match op, sizes:
         case _, [*_] if None in sizes:
             return None

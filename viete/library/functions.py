@@ -152,7 +152,7 @@ def parse_function(
     cut = next(top_level(tokens, "="), None)
     opened = next((k for k, t in enumerate(tokens) if t.text == "("), None)
     if cut is None or opened is None or opened > cut or tokens[cut - 1].text != ")":
-        raise source.error("a function is defined as name(arguments) = body")
+        raise source.error("write a function as name(arguments) = body")
     symbol = parse_name(source.cut(0, tokens[opened].start), "function", set())
     # RoPE_pairs_after is one name, of which the printers keep every stroke.
     name = symbol.key if symbol.sup else "_".join([symbol.base, *(s.text for s in symbol.sub)])
@@ -202,7 +202,7 @@ def parse_argument(source: Text, tokens: list[Token]) -> Argument:
     head, sizes = tokens[:colon], tokens[colon:]
     pattern = divided(sizes[1:], "×") if sizes else []
     if not head or not all(pattern):
-        raise source.error("an argument is written x or x: n × d")
+        raise source.error("write an argument as x or x: n × d")
     try:
         return Argument(
             parse_name(text(head), "argument", set()),

@@ -166,7 +166,7 @@ def run_entries(
     """
     if not isinstance(weights, Mapping):
         raise VieteError(
-            f"weights are a mapping from names to arrays, not {type(weights).__name__}"
+            f"weights must be a mapping from names to arrays, not {type(weights).__name__}"
         )
     check_names(ready, weights)
     space = kind.meaning.numbers.of(ready.model)

@@ -81,7 +81,7 @@ def run(
     check_options(card, {"exact_definitions": exact_definitions}, bool)
     if meaning not in MEANINGS:
         known = ", ".join(map(repr, MEANINGS))
-        raise VieteError(f"the meaning of a run is one of {known}, not {meaning!r:.40}")
+        raise VieteError(f"the meaning of a run must be {known}, not {meaning!r:.40}")
     given = inputs_of(card, tokens, inputs, more)
     replaced = interventions(ready, put or {})
     if (kind := MEANINGS[meaning]) is not None:
@@ -99,7 +99,7 @@ def check_options(card: CardData, options: Mapping[str, Any], kind: Any) -> None
     for name, value in options.items():
         if name in own and value is not None and not isinstance(value, kind):
             raise VieteError(
-                f"{name} is an option of run and an input of {card.title}; give the input as "
+                f"{name} is both an option of run and an input of {card.title}; give the input as "
                 f"inputs={{'{name}': …}}"
             )
 

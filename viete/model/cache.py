@@ -71,11 +71,13 @@ class ActivationCache(Stacks, Mapping[Any, Array]):
         name = str(key) if there else self.names.full_or_formula(key)
         if name is None:
             if self.run is None:
-                raise VieteError(f"{key!s:.60} is not in this cache, which has no run to ask")
+                raise VieteError(
+                    f"{key!s:.60} is not in this cache, and the cache has no run to compute it"
+                )
             return self.moved(self.run[str(key)])
         if name not in self.cache_dict:
             self.names.get(self.names.split(name)[0])
-            raise VieteError(f"{name} is not in this cache: it was not asked for")
+            raise VieteError(f"{name} is not in this cache: it was not requested")
         array = self.moved(self.cache_dict[name])
         return array if self.has_batch_dim or "hook_" not in name else array[0]
 

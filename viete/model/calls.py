@@ -149,7 +149,7 @@ def to_device(array: Array, *where: Any) -> Array:
         return array.to(*where)
     if [*map(str, where)] == ["cpu"]:
         return array
-    raise VieteError(f'{where[0]} is for arrays of PyTorch: load the model with framework="torch"')
+    raise VieteError(f'{where[0]} needs PyTorch arrays: load the model with framework="torch"')
 
 
 __all__ = ["RETURNS", "NamedCalls", "array_like", "to_device"]

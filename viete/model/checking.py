@@ -62,7 +62,7 @@ def check(
     """
     given = dict(inputs)
     if meaning not in ("float", "exact"):
-        raise VieteError(f"claims are held to numbers that are 'float' or 'exact', not {meaning!r}")
+        raise VieteError(f"claims are checked in 'float' or 'exact' numbers, not {meaning!r}")
     if tokens is not None:
         if not card.inputs:
             raise VieteError(f"{card.title} takes no input")
@@ -75,7 +75,7 @@ def check(
         about["texts"] = reading.ids(texts)
     if claims:
         if against is not None:
-            raise VieteError("recorded values are compared by a check without claims")
+            raise VieteError("leave out the claims to compare recorded values")
         file = None if weights is None else tensor_file(weights, "the weights")
         arrays = None if file is None else given_weights(card) | read_weights(match(card, file))
         return check_pages(card, claims, arrays, given, **about)

@@ -178,7 +178,7 @@ def load(path: Path, card: str | None = None) -> Checkpoint:
     state = read_state(path)
     if card is not None and state.get("card") != card:
         raise VieteError(
-            f"{path}: this checkpoint is of another card ({state.get('title')}), not of the "
+            f"{path}: this checkpoint belongs to another card ({state.get('title')}), not to the "
             f"card.md in {path.parent.parent}"
         )
     tables = []
@@ -211,20 +211,20 @@ def choose(run: Path, which: str, card: str | None = None) -> Checkpoint:
     """
     there = steps(run)
     if not there:
-        raise VieteError(f"{run}: there is no checkpoint in it to go on from")
+        raise VieteError(f"{run}: the run has no checkpoint to resume from")
     if which == "previous":
         if len(there) < 2:
             raise VieteError(f"{run}: there is no checkpoint before that of step {there[-1]}")
         if (whole := whole_before(run, there, card)) is None:
-            raise VieteError(f"{run}: none of the checkpoints before the latest is whole")
+            raise VieteError(f"{run}: no checkpoint before the latest one is complete")
         return whole
     if which == "best":
         if (step := best(run)) is None:
-            raise VieteError(f"{run}: no checkpoint in it has a validation loss to be the best by")
+            raise VieteError(f"{run}: no checkpoint has a validation loss, so none is the best")
     elif which == "latest":
         step = there[-1]
     elif not which.isdecimal():
-        raise VieteError(f"a run goes on from latest, previous, best or a step, not {which!r:.40}")
+        raise VieteError(f"a run resumes from latest, previous, best or a step, not {which!r:.40}")
     elif (step := int(which)) not in there:
         known = ", ".join(map(str, there))
         raise VieteError(f"{run}: there is no checkpoint of step {which}; there are {known}")

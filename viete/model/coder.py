@@ -59,7 +59,7 @@ class Coders:
         reads, writes = self.place(card, self.reads), self.place(card, self.writes)
         if not isinstance(writes, Ref):
             raise VieteError(
-                f"features stand for a value that has an equation; {self.writes} has none"
+                f"features replace a value that has an equation; {self.writes} has none"
             )
         letters = card.blocks_of(writes.symbol)
         letter = letters[0] if letters else ""
@@ -74,7 +74,7 @@ class Coders:
                 for s, k in zip(writes.symbol.slots, writes.index, strict=True)))  # fmt: skip
         if UNPLACED in blocks:
             raise VieteError(
-                f"{self.source} does not say of which block it is: write the block's number, as in "
+                f"{self.source} does not say its block: write the block's number, as in "
                 f"x^3 = {self.source}(x^3), or give block=, counted from 0"
             )
         if beyond := sorted(set(blocks) - set(range(len(numbers)))):

@@ -129,7 +129,7 @@ def single(path: Path) -> tuple[Coder, tuple[str, str] | None, int | None]:
     try:
         config = json.loads((path / "cfg.json").read_text("utf-8"))
     except (OSError, ValueError):
-        raise VieteError(f"{path} has no cfg.json that could be read") from None
+        raise VieteError(f"{path} has no readable cfg.json") from None
     arrays = tensors(path / "sae_weights.safetensors")
     config = {**config, **(config.get("metadata") or {})}
     for key in UNREAD:
@@ -137,7 +137,7 @@ def single(path: Path) -> tuple[Coder, tuple[str, str] | None, int | None]:
             raise VieteError(f"{path / 'cfg.json'} has {key} = {config[key]!r}, which is not read")
     kind = str(config.get("architecture", "standard"))
     if "gated" in kind:
-        raise VieteError(f"{path} has gated features; read are ReLU, JumpReLU and TopK")
+        raise VieteError(f"{path} has gated features; only ReLU, JumpReLU and TopK can be read")
     options = config.get("activation_fn_kwargs") or {}
     top = "topk" in f"{kind} {config.get('activation_fn_str') or config.get('activation_fn')}"
     k = int(config.get("k") or options.get("k") or 0) if top else 0
@@ -169,7 +169,9 @@ def upright(arrays: Mapping[str, np.ndarray], source: Path, turned: bool) -> dic
     if missing := [x for x in ARRAYS[:4] if x not in out]:
         raise VieteError(f"{source} has no {missing[0]}; features have W_enc, b_enc, W_dec, b_dec")
     if unread := sorted(out.keys() - {*ARRAYS}):
-        raise VieteError(f"{source} has {unread[0]}, which is not read: {', '.join(ARRAYS)} are")
+        raise VieteError(
+            f"{source} has an unknown array {unread[0]}; the known arrays are {', '.join(ARRAYS)}"
+        )
     if turned:
         out["W_enc"] = out["W_enc"].T
     if "W_skip" in out and turned:

@@ -170,7 +170,7 @@ def fitted(
     for item in rest.split(",") if rest else ():
         m = _LENGTH.fullmatch(item)
         if m is None:
-            raise at_row(p, item.strip(), f"'{item.strip()}' is no length; write axis=size")
+            raise at_row(p, item.strip(), f"'{item.strip()}' is not a length; write axis=size")
         lengths[m[1]] = count_at(ready, hole(p, ready.model, m[2]), {}, p)
     if not pattern:
         return stacked, {}

@@ -138,7 +138,7 @@ def tensors_of(path: Path) -> Path:
     for name in TENSORS:
         if (path / name).is_file():
             return path / name
-    raise VieteError(f"{path}: there are no weights in it; one of {', '.join(TENSORS)} has them")
+    raise VieteError(f"{path}: the folder has no weights; they are in one of {', '.join(TENSORS)}")
 
 
 def settings_of(

@@ -38,7 +38,7 @@ class HookPoint:
         """The block. Raises VieteError for a value outside blocks, and for a name of the card's."""
         parts = self.name.split(".")
         if parts[0] != "blocks":
-            raise VieteError(f"{self.name} is in no block that TransformerLens would number")
+            raise VieteError(f"{self.name} is in no block that TransformerLens numbers")
         return int(parts[1])
 
     def add_hook(self, hook: Hook, dir: str = "fwd", is_permanent: bool = False) -> None:
@@ -88,9 +88,11 @@ class Hooking(NamedCalls):
         VieteError for a name that is neither.
         """
         if not callable(fn):
-            raise VieteError(f"a hook is a function of a value and a hook point, not {fn!r:.40}")
+            raise VieteError(
+                f"a hook must be a function of a value and a hook point, not {fn!r:.40}"
+            )
         if dir not in ("fwd", "bwd"):
-            raise VieteError(f"dir is 'fwd' or 'bwd', not {dir!r:.40}")
+            raise VieteError(f"dir must be 'fwd' or 'bwd', not {dir!r:.40}")
         found = self.chosen(where)
         ready = program(self.card)
         own = {m: name for name, m in ready.names.items()}
@@ -118,7 +120,7 @@ class Hooking(NamedCalls):
         unless ``clear_contexts`` is False.
         """
         if direction not in ("fwd", "bwd", "both"):
-            raise VieteError(f"direction is 'fwd', 'bwd' or 'both', not {direction!r:.40}")
+            raise VieteError(f"direction must be 'fwd', 'bwd' or 'both', not {direction!r:.40}")
 
         def stays(hook: tuple[str, Hook]) -> bool:
             own = "bwd" if isinstance(hook[1], GradientHook) else "fwd"

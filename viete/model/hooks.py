@@ -131,7 +131,7 @@ class Hooked(Starting):
             with self.hooks((), back):
                 out, run, named, names = self.run_and_outcome(tokens, asked, inputs)
             if getattr(out, "ndim", 1) or not hasattr(out, "backward"):
-                raise VieteError("incl_bwd needs what is returned to be one number: the loss")
+                raise VieteError("incl_bwd needs one returned number: the loss")
             out.backward()
             values = RunValues(named, run, names)
             values.update(gradients)
@@ -196,7 +196,7 @@ class Hooked(Starting):
         """A run, what it returns, and the names that are kept of it."""
         keep, return_type = asked.keep, asked.return_type
         if return_type not in RETURNS:
-            raise VieteError(f"return_type is one of {RETURNS}, not {return_type!r:.40}")
+            raise VieteError(f"return_type must be one of {RETURNS}, not {return_type!r:.40}")
         if return_type in ("loss", "both"):
             self.check_next_token()
         names = list(self.names) if keep is None else self.chosen(keep)

@@ -21,7 +21,9 @@ Array = Any
 def folder_of(net: Any, card: Card | None = None, accept: Sequence[str] = ()) -> Folder:
     """A module's config and tensors, as if they had been read. Nothing is copied."""
     if not hasattr(net, "state_dict") or not hasattr(getattr(net, "config", None), "to_diff_dict"):
-        raise VieteError(f"a model of transformers is wanted, and not {type(net).__name__}")
+        raise VieteError(
+            f"from_transformers needs a model of transformers, not {type(net).__name__}"
+        )
     name = type(net).__name__
     tensors = in_memory(name, net.state_dict())
     settings = Config(config_dict(net), shapes_of(tensors), f"the config of {name}")
@@ -40,7 +42,7 @@ def tokenizer_of(given: Any) -> Tokenizer:
     """A fast tokenizer of `transformers`, as ours."""
     own = getattr(given, "backend_tokenizer", None)
     if own is None:
-        raise VieteError(f"a fast tokenizer is wanted, and not {type(given).__name__}")
+        raise VieteError(f"the tokenizer must be a fast tokenizer, not {type(given).__name__}")
     roles = (given.bos_token_id, given.eos_token_id, given.pad_token_id)
     return Tokenizer(BytePairs.loads(own.to_str()), *roles)
 

@@ -195,7 +195,7 @@ def precision(file: TensorFile, framework: str, dtype: str | None = None) -> str
         raise VieteError(f"{framework!r:.40} is no framework to load for: say 'numpy' or 'torch'")
     if dtype is not None:
         if dtype not in FLOATS:
-            raise VieteError(f"weights cannot be of dtype {dtype!r:.40}; say {', '.join(FLOATS)}")
+            raise VieteError(f"weights cannot have dtype {dtype!r:.40}; use {', '.join(FLOATS)}")
         return dtype
     stored = {info.dtype for info in file.infos.values()} & set(FLOATS)
     if framework == "numpy" and stored:
@@ -250,7 +250,7 @@ def load_weights(
     """
     file = source if isinstance(source, TensorFile) else open_tensors(source)
     if dtype is not None and not (dtype in SIZES and "float" in dtype):
-        raise VieteError(f"weights cannot be of dtype {dtype!r}; say float32, float64 or bfloat16")
+        raise VieteError(f"weights cannot have dtype {dtype!r}; use float32, float64 or bfloat16")
     found = match(card, file)
     if lines := problems(found):
         raise VieteError(f"{file.path} does not fit the card {card.title}:", lines=lines)

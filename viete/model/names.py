@@ -153,7 +153,7 @@ class Names(Displayed):
     def full(self, key: Key) -> str:
         """A name in full: ``q5``, ``("q", 5)`` and ``("q", -1)`` are ``blocks.5.attn.hook_q``.
 
-        Raises VieteError for what is no name of TransformerLens.
+        Raises VieteError for what is not a name of TransformerLens.
         """
         if isinstance(key, str) and ("." in key or key.startswith("hook_")):
             self.split(key)
@@ -178,14 +178,14 @@ class Names(Displayed):
         layer = int(m[1]) if m else None
         general = _BLOCK.sub("blocks.{l}.", name)
         if general not in self.entries:
-            raise VieteError(f"{name} is no name of a value; {near(name)}")
+            raise VieteError(f"{name} is not a name of a value; {near(name)}")
         if layer is not None and layer >= self.layers:
             raise self.beyond(layer)
         return general, layer
 
     def beyond(self, layer: int) -> VieteError:
         if self.loop is None:
-            return VieteError(f"{self.model.title} has no loop over blocks that names could count")
+            return VieteError(f"{self.model.title} has no loop over blocks to number")
         return VieteError(
             f"there is no block {layer}; the {self.layers} blocks of {self.model.title} are "
             f"0 to {self.layers - 1}"

@@ -45,7 +45,7 @@ def generic_activation_patch(
     if index_axis_names is not None:
         sizes = sizes_of(model, corrupted_tokens, activation_name)
         if unknown := [a for a in index_axis_names if SAME.get(a, a) not in sizes]:
-            raise VieteError(f"{unknown[0]!r:.40} is no axis; they are {', '.join(sizes)}")
+            raise VieteError(f"{unknown[0]!r:.40} is not an axis; they are {', '.join(sizes)}")
         shape = tuple(sizes[SAME.get(a, a)] for a in index_axis_names)
         indices: list[tuple[int, ...]] = list(product(*map(range, shape)))
     else:

@@ -53,8 +53,8 @@ def place_of(card: CardData, name: str, option: str = "a place") -> Expr:
     length = card.inputs[0].shape[0] if card.inputs and card.inputs[0].shape else None
     if e.free or length is None or len(found.shape) != 2 or found.shape[0] != card.size(length):
         raise VieteError(
-            f"{option} {name}: what features read and write has a row for each position, such as "
-            f"{example(card)}"
+            f"{option} {name}: features read and write values with a row for each position, such "
+            f"as {example(card)}"
         )
     return e
 

@@ -132,7 +132,7 @@ def schedule(
 ) -> tuple[list[tuple[Step, str | None]], dict[str, str]]:
     """The card's steps, and one for every recorded formula, each with the name it was recorded by.
 
-    Also why the other recorded arrays are no values.
+    Also why the other recorded arrays are not values.
     """
     ready = run.program
     last = {step.makes: k for k, step in enumerate(ready.steps)}
@@ -153,7 +153,7 @@ def schedule(
             step = None if member in last else formula_step(run, name, text, e)
         except VieteError as error:
             if name != "tokens":
-                skipped[name] = f"it is no value or formula of the card: {error.message}"
+                skipped[name] = f"it is not a value or formula of the card: {error.message}"
             continue
         if step is not None:
             at = max((last[m] for m in step.needs if m in last), default=-1)
@@ -184,7 +184,7 @@ def formula_step(run: Run, name: str, text: str, e: Expr) -> Step:
     """
     needs = frozenset(run.members(text))
     if not needs:
-        raise VieteError("there is nothing in it that a run computes")
+        raise VieteError("the file has no value that a run computes")
     run.program.shapes.located(Text(text, "<name>"), e, e.free, loops=True)
     letters = dict.fromkeys(x.name for x in walk(e) if isinstance(x, Idx))
     slots = tuple(Slot(s, True) for s in letters if s in e.free)

@@ -21,7 +21,7 @@ def revisions(source: str | Path, which: str | Sequence[str] = ALL) -> list[str]
     if which != ALL:
         parts = which.split(",") if isinstance(which, str) else map(str, which)
         if not all(found := [part.strip() for part in parts]) or not found:
-            raise VieteError("checkpoints are named with commas between: step1000,step2000, or all")
+            raise VieteError("separate checkpoints with commas: step1000,step2000, or write all")
         return found
     path = Path(source)
     if path.exists() or not is_id(str(source)):

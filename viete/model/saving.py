@@ -61,7 +61,7 @@ def save(
         (folder / INPUTS).unlink(missing_ok=True)  # of the model that was here before
     if tokenizer is not None:
         save_tokenizer(tokenizer, folder)
-    with replacing(folder / name) as file:  # last, since a folder without it is no model
+    with replacing(folder / name) as file:  # last, since a folder without it is not a model
         file.write(text.encode())
     return folder
 
@@ -127,7 +127,7 @@ def check_vacant(folder: Path, own: str) -> None:
     ``own`` is the file that will say what they are: an older one of that name is written over.
     """
     if folder.exists() and not folder.is_dir():
-        raise VieteError(f"{folder}: is a file; a model is written to a folder")
+        raise VieteError(f"{folder}: is a file; give a folder for the model")
     others = [n for n in (*TENSORS, CARD, CONFIG) if n not in (WEIGHTS, own)]
     others = [n for n in others if (folder / n).exists()]
     if own == CARD and not others and is_run(folder):

@@ -31,7 +31,7 @@ def get_act_name(name: str, layer: int | str | None = None, layer_type: str | No
     ]  # fmt: skip
     if len(fits) != 1:
         said = f"it may be {' or '.join(fits)}" if fits else near(word)
-        raise VieteError(f"{name!r} is no name of a value; {said}")
+        raise VieteError(f"{name!r} is not a name of a value; {said}")
     return fits[0].replace("{l}", str(given))
 
 
@@ -43,7 +43,7 @@ def parted(key: Key) -> tuple[str, int | None, str]:
         layer = index(layer)
     if not isinstance(word, str) or not isinstance(layer, int | None) or len(items) > 3:
         raise VieteError(
-            f'{key!r} is no name of a value; write it as "blocks.5.attn.hook_q" or ("q", 5)'
+            f'{key!r} is not a name of a value; write it as "blocks.5.attn.hook_q" or ("q", 5)'
         )
     if layer is None and (m := _SHORT.match(word)):
         word, layer, part = m[1], int(m[2]), m[3]

@@ -73,7 +73,7 @@ class Stacks:
         'attn' or 'mlp'.
         """
         if mode not in ("all", "attn", "mlp"):
-            raise VieteError(f"mode is 'all', 'attn' or 'mlp', not {mode!r:.40}")
+            raise VieteError(f"mode must be 'all', 'attn' or 'mlp', not {mode!r:.40}")
         last = self.before(layer)
         labels = [n for n in ("embed", "pos_embed") if incl_embeds and self.there(f"hook_{n}")]
         parts = [self[f"hook_{n}"] for n in labels]
@@ -166,7 +166,7 @@ class Stacks:
         if incorrect_tokens is not None:
             others = self.model.tokens_to_residual_directions(incorrect_tokens)
             if others.shape != directions.shape:
-                raise VieteError("tokens and incorrect_tokens must be equally many")
+                raise VieteError("tokens and incorrect_tokens must have the same length")
             directions = directions - others
         normed = self.apply_ln_to_stack(
             residual_stack, None, False, pos_slice, batch_slice, has_batch_dim
@@ -306,7 +306,7 @@ class Stacks:
         layers = self.names.layers
         last = layers if layer is None or layer == -1 else layer
         if not 0 <= last <= layers:
-            raise VieteError(f"layer is a block, 0 to {layers}, not {layer}")
+            raise VieteError(f"layer must be a block from 0 to {layers}, not {layer}")
         return last
 
     def there(self, name: str) -> bool:

@@ -76,7 +76,7 @@ class Texts:
         for found in (known.pad_token_id, known.eos_token_id, known.bos_token_id):
             if found is not None:
                 return found
-        raise VieteError("texts of different lengths need a token to fill up with; give them alone")
+        raise VieteError("texts of different lengths need a padding token; run them one by one")
 
     def to_string(self, tokens: Array) -> str | list[str]:
         """The text of ids: one of (n) or of a single id, a list of (batch, n)."""
@@ -108,14 +108,14 @@ class Texts:
         ids = self.tokenizer.framed(text, bos=False)
         if len(ids) != 1:
             pieces = " ".join(repr(self.tokenizer.decode([k])) for k in ids[:8])
-            raise VieteError(f"{text!r:.60} is {len(ids)} tokens and not one ({pieces})")
+            raise VieteError(f"{text!r:.60} is {len(ids)} tokens, not one ({pieces})")
         return ids[0]
 
     def to_single_str_token(self, token: int) -> str:
         """The text of one id."""
         ids = whole_numbers(token)
         if ids.size != 1:
-            raise VieteError(f"one token is wanted, and not {ids.size}")
+            raise VieteError(f"give one token, not {ids.size}")
         return self.tokenizer.decode(ids.reshape(-1))
 
     def get_token_position(
@@ -129,10 +129,10 @@ class Texts:
         else:
             row = whole_numbers(given).reshape(-1)
         if mode not in ("first", "last"):
-            raise VieteError(f"mode is 'first' or 'last', not {mode!r:.40}")
+            raise VieteError(f"mode must be 'first' or 'last', not {mode!r:.40}")
         places = np.flatnonzero(row == wanted)
         if not len(places):
-            raise VieteError(f"the token {token!r:.60} does not stand in it")
+            raise VieteError(f"the text has no token {token!r:.60}")
         return int(places[0 if mode == "first" else -1])
 
     def text_ids(self, text: str, prepend_bos: bool | None = None) -> Array:
@@ -155,7 +155,7 @@ def texts(given: Given) -> list[str]:
     """One text or several."""
     found = [given] if isinstance(given, str) else list(given)
     if not found or not all(isinstance(t, str) for t in found):
-        raise VieteError(f"text is a string or a list of them, not {given!r:.60}")
+        raise VieteError(f"text must be a string or a list of strings, not {given!r:.60}")
     return found
 
 
@@ -165,7 +165,7 @@ def whole_numbers(given: Any) -> np.ndarray:
     if not ids.size:
         ids = ids.astype(np.int64)
     if ids.dtype.kind not in "iu" or ids.ndim > 2:
-        raise VieteError(f"ids are whole numbers, (n) or (batch, n), not {given!r:.60}")
+        raise VieteError(f"ids must be whole numbers, (n) or (batch, n), not {given!r:.60}")
     return ids
 
 

@@ -71,9 +71,11 @@ def open_run(path: str | Path, revision: str | None = None) -> Folder:
     if checkpoints.steps(path):
         tensors = in_memory(path, checkpoint_of(path, revision or "latest").weights)
     elif not file.is_file():
-        raise VieteError(f"{path}: there are no weights in it yet, no checkpoint is written")
+        raise VieteError(f"{path}: the run has no weights yet, since no checkpoint is written")
     elif revision not in (None, "latest"):
-        raise VieteError(f"{path}: it has one {WEIGHTS} and no checkpoints; leave out --revision")
+        raise VieteError(
+            f"{path}: the folder has one {WEIGHTS} and no checkpoints; leave out --revision"
+        )
     else:
         tensors = open_tensors(file)
     inputs = open_tensors(path / INPUTS) if (path / INPUTS).is_file() else None

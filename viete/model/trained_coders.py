@@ -62,7 +62,7 @@ def learned_coder(path: str | Path, revision: str | None = None) -> LearnedCoder
     facts = dict(card.facts)
     if missing := [name for name in NEEDED if name not in weights]:
         raise VieteError(
-            f"{path} has no {missing[0]}, and is no card of features; those have W_enc, W_dec, "
+            f"{path} has no {missing[0]}, and is not a card of features; those have W_enc, W_dec, "
             f"b_dec, as the card sae does"
         )
     if "reads" not in facts:

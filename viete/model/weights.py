@@ -213,7 +213,7 @@ class NamedWeights:
         """
         rights = {"Q": lambda: self.QK, "K": lambda: self.QK.T, "V": lambda: self.OV}
         if mode not in rights:
-            raise VieteError(f"mode is 'Q', 'K' or 'V', not {mode!r:.40}")
+            raise VieteError(f"mode must be 'Q', 'K' or 'V', not {mode!r:.40}")
         scores = composition_scores(self.OV, rights[mode]())
         later = array_namespace(scores).arange(self.names.layers)
         return scores * (later[:, None] < later)[:, None, :, None]

@@ -32,7 +32,7 @@ def application(parser: Parser, base: str, t: Token) -> Expr | None:
     function, left = called
     if parser.peek.text == "∘":
         if left:
-            raise parser.error("an index of what a composition gives stands behind it", left[0])
+            raise parser.error("write the index of a composition's result after it", left[0])
         return of(parser, chain(parser, function), t)
     made = of(parser, [function], t)
     return parser.scripted(made, left, t) if left else made
@@ -114,7 +114,7 @@ def named(parser: Parser) -> Ref:
     found = parser.match(base, parser.scripts())
     parser.scope = outer
     if found is None or found[2]:
-        raise parser.error("a composition is of functions of the card, as in B_2 ∘ B_1", t)
+        raise parser.error("a composition needs functions of the card, as in B_2 ∘ B_1", t)
     made = parser.node(parser.member(*found[:2]), t)
     assert isinstance(made, Ref)
     return made
@@ -184,7 +184,7 @@ def between(parser: Parser, top: Ref, bottom: Ref | Token, dots: Token) -> Expr:
     down = isinstance(lower, Num) and (not isinstance(upper, Num) or lower.value < upper.value)
     if not down and isinstance(upper, Num):
         raise parser.error(
-            "a composition applies its last function first, so the greatest block stands first: "
+            "a composition applies its last function first, so the last block comes first: "
             "B_N ∘ ⋯ ∘ B_1", dots,
         )  # fmt: skip
     letter = top.symbol.slots[k]

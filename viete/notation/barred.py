@@ -55,7 +55,7 @@ def barred(parser: Parser, t: Token) -> Expr | None:
             at, marks = (opened.end, parser.tokens[end].start), frozenset()
         text = spelled("".join(c for c in parser.source.text[slice(*at)] if c not in marks))
         if not text:
-            raise parser.error("a token stands under a bar, and here is none", t)
+            raise parser.error("a token must stand under the bar", t)
         number = parser.token(text, at)
     try:
         return parser.node(vector(t.text, number), t)

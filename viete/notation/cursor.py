@@ -50,7 +50,7 @@ def parse_name(source: Text, kind: str, indices: set[str]) -> Symbol:
     base, items = parser.scripted_name(base)
     for item in items:
         if not all(t.kind in ("word", "num") or t.text == "*" for t in item.tokens):
-            raise source.error(f"{item.label} cannot stand in a name that is declared", *item.at)
+            raise source.error(f"{item.label} cannot be part of a declared name", *item.at)
         slots[item.sign].append(Slot(item.label, item.label in indices))
     parser.finish()
     return Symbol(kind, base, tuple(slots["_"]), tuple(slots["^"]))
@@ -143,7 +143,7 @@ class Cursor:
         self.depth += 1
         if self.depth > MAX_NESTING:
             raise self.error(
-                "this expression is nested too deep to read; name its parts", self.peek
+                "this expression is nested too deeply; give names to its parts", self.peek
             )
 
     def at_accent_word(self) -> bool:
@@ -182,7 +182,7 @@ class Cursor:
             cuts = list(pairwise([self.pos - 1, *commas, end]))
             for before, after in cuts:
                 if after == before + 1:
-                    raise self.error("nothing stands in this script", self.tokens[after])
+                    raise self.error("this script is empty", self.tokens[after])
             self.pos = end + 1
             return [Script(sign, tuple(self.tokens[a + 1 : b]), True) for a, b in cuts]
         t = self.peek

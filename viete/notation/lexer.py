@@ -180,7 +180,7 @@ def scan(text: str) -> Iterator[Token]:
             pass
         elif m := _NUMBER.match(text, i):
             if more := _NUMBER_TOO.match(text, m.end()):
-                raise Unreadable(f"{text[i : more.end()]} is no number", i, more.end())
+                raise Unreadable(f"{text[i : more.end()]} is not a number", i, more.end())
             end = m.end()
             yield Token("num", m[0], i, end)
         elif m := _WORD.match(text, i):

@@ -18,7 +18,7 @@ from viete.notation.tree import PARTIAL, Apply, Bind, Expr, Idx, Num, Pick, Ref,
 
 _GREEK = {name: char for char, name in reversed(GREEK.items())}
 _MARKS = {"tilde": "~", "hat": "^", "bar": "¯", "vec": "→", "overline": "‾", "underline": "_"}
-_OPERATIONS = (Apply, Bind, Pick, Slice, Table)  # the nodes that are no names and numbers
+_OPERATIONS = (Apply, Bind, Pick, Slice, Table)  # the nodes that are not names and numbers
 _APPLIED = "<mo>\u2061</mo>"  # applied to; \u2062 is times, neither of which is seen
 _PARTIAL = '<mo lspace="0" rspace="0">∂</mo>'
 _OPEN = re.compile(r"<mrow><mo[^>]*>\(")

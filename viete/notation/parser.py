@@ -144,7 +144,7 @@ def parse_left(source: Text, letters: set[str], scope: Scope) -> Ref:
 def own_letters(source: Text, scope: Scope) -> set[str]:
     """The index letters that a question or a claim brings along, as j and k' of ``A_{j,k'+1}``.
 
-    They are small letters that stand in an index, in scripts or brackets, and that are no name of
+    They are small letters that stand in an index, in scripts or brackets, and that are not names of
     the scope, and no word of a vocabulary that needs no quotes. With primes a letter is another
     one, and so is the letter of a dimension.
     """
@@ -181,7 +181,9 @@ def bounded(e: Expr, source: Text) -> Expr:
         level = [c for x in level for c in x.children]
         if not level:
             return e
-    raise source.error(f"this expression is nested more than {MAX_DEPTH} deep; name its parts")
+    raise source.error(
+        f"this expression is nested more than {MAX_DEPTH} deep; give names to its parts"
+    )
 
 
 class Parser(Cursor):
@@ -316,7 +318,7 @@ class Parser(Cursor):
             if len(t.text) > 400:
                 raise self.error("this number has more than 400 digits", t)
             if "e" in t.text.lower() and abs(int(t.text.lower().split("e")[1])) > 400:
-                raise self.error(f"{t.text} is outside what any number here can hold", t)
+                raise self.error(f"{t.text} is too large a number", t)
             return self.node(Num(Fraction(t.text)), t)
         if t.kind == "token":
             self.next()
@@ -360,7 +362,7 @@ class Parser(Cursor):
         if self.accept("\\begin"):
             return self.cases(t)
         if t.kind == "end":
-            raise self.error("the formula breaks off here; something must follow", t)
+            raise self.error("the formula ends too early here", t)
         raise self.error(f"{t.text!r} cannot stand here", t)
 
     def token(self, text: str, at: Token | tuple[int, int]) -> Num:
@@ -382,7 +384,7 @@ class Parser(Cursor):
         return self.node(Apply("div", (of, by)), t)
 
     def differentiates(self) -> bool:
-        """Whether this ∂ stands before what is differentiated, and is no part of a name."""
+        """Whether this ∂ stands before what is differentiated, and is not a part of a name."""
         if "partial" not in self.scope.functions:
             return False
         start, tokens = self.pos, list(self.tokens)
@@ -560,7 +562,7 @@ class Parser(Cursor):
         """A function, as its name or a sign that stands for it at ``t`` says, of its arguments."""
         signature = self.scope.functions.get(name)
         if signature is None:
-            raise self.error(f"{t.text} stands for the function {name}, which is not known here", t)
+            raise self.error(f"{t.text} means the function {name}, which is unknown here", t)
         most = signature.most
         if len(args) < signature.least or (most is not None and len(args) > most):
             takes = (
@@ -613,7 +615,7 @@ class Parser(Cursor):
             return self.scripted(self.node(letter, t), items, t)
         symbol, index, left = whole
         if odd := next((s for s in index if s.tokens[0].kind == "token"), None):
-            raise self.error("a token is no block and no head", odd)
+            raise self.error("a token is neither a block nor a head", odd)
         if odd := next((s for s in left if self.goes_on(s)), None):
             raise self.error(f"{symbol.key} has fewer indices than are written here", odd)
         return self.scripted(self.node(self.member(symbol, index), t), left, t)
@@ -652,7 +654,7 @@ class Parser(Cursor):
     def second_name(
         self, base: str, items: list[Script]
     ) -> tuple[Callable[[], Expr], list[Script]] | None:
-        """What a name of no value of the card means, and the scripts that are no part of it."""
+        """What a name of no value of the card means, and the scripts that are not part of it."""
         below = [s for s in items if s.sign == "_"]
         most = min(len(below), 1)  # such a name has one label, as W_U does
         for k in range(most, -1 if base not in self.scope.indices else 0, -1):
@@ -666,7 +668,7 @@ class Parser(Cursor):
         return item.sign == "^" and item.label not in TRANSPOSE and before.endswith(",")
 
     def unknown(self, base: str, items: list[Script], loose: bool, t: Token) -> VieteError:
-        """The error for a name that is no declared one; ``loose``: its script may go on."""
+        """The error for a name that is not a declared one; ``loose``: its script may go on."""
         end = self.tokens[self.pos - 1].end
         if loose and not self.scope.splits(self.peek.text):
             end = self.peek.end  # d_model is one name, whatever begins like it
@@ -830,7 +832,7 @@ class Parser(Cursor):
     def item(self) -> Expr:
         """One index in brackets or a script: an expression, ``a:b``, ``:b``, ``a:`` or ``:``.
 
-        A word of the vocabulary is its number: ``E["a"]``, and where a is no name ``E[a]`` or
+        A word of the vocabulary is its number: ``E["a"]``, and where a is not a name ``E[a]`` or
         ``E_{\\text{a}}``.
         """
         start = self.peek

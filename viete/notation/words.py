@@ -36,7 +36,7 @@ def unquoted(text: str) -> str:
 class Words(Mapping[str, int]):
     """The words that a card lists, by their places.
 
-    A vocabulary that is no list, as a tokenizer's, is a class of its own. ``bare``: a word may
+    A vocabulary that is not a list, as a tokenizer's, is a class of its own. ``bare``: a word may
     stand in brackets without quotes, ``E[a]``.
     """
 
@@ -64,8 +64,8 @@ class Words(Mapping[str, int]):
         return self.words[k] if 0 <= k < len(self.words) else None
 
     def unknown(self, text: str) -> str:
-        """The sentence for a text that is no word: what it is instead, and what is near."""
-        what = f"{quoted(text[:60])} is no word of the vocabulary"
+        """The sentence for a text that is not a word: what it is instead, and what is near."""
+        what = f"{quoted(text[:60])} is not a word of the vocabulary"
         if not self.words:
             why = "for the card has none, and there is no tokenizer"
             return f"{what}, {why}; write the number of the token"

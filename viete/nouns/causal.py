@@ -46,7 +46,9 @@ def resample(
 ) -> Effects:
     """What a number is where the values ``by`` are those of other texts; see `Model.resample`."""
     if draws < 1:
-        raise VieteError(f"draws is how many texts are drawn beside each, at least 1, not {draws}")
+        raise VieteError(
+            f"draws, the number of texts drawn for each text, must be at least 1, not {draws}"
+        )
     given = model.examples(texts)
     pairs = [(given[k], given[j]) for k, j in drawn_beside(given, draws, seed)]
     return effects(model, of, by, pairs, title_of(texts, len(given)), draws, seed)
@@ -128,7 +130,9 @@ def scrub(
 ) -> ScrubFindings:
     """Causal scrubbing; see `Model.scrub`."""
     if draws < 1:
-        raise VieteError(f"draws is how many times each text is scrubbed, at least 1, not {draws}")
+        raise VieteError(
+            f"draws, the number of times each text is scrubbed, must be at least 1, not {draws}"
+        )
     made = scrubbing(model, hypothesis, of, texts)
     count = sum(len(b[made.item]) for b in made.model.batches)
     return scrub_findings(made, made.model.source or f"{count} texts", draws, seed)

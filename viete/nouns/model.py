@@ -386,7 +386,7 @@ def opened(
     )  # fmt: skip
     if card is None and is_run(source):
         if accept or config is not None:
-            raise VieteError(f"{source}: a run has its own card, with no config and no accept")
+            raise VieteError(f"{source}: a run has its own card; leave out config and accept")
         folder = open_run(source, revision)
     else:
         folder = open_folder(source, card, accept, config, revision)

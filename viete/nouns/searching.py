@@ -157,7 +157,7 @@ class Searching(Texts, Hooked):
 
         if data is not None:
             if (known := self.own_tokenizer()) is None:
-                raise VieteError(f"{self.path} has no tokenizer, by which text is read")
+                raise VieteError(f"{self.path} has no tokenizer to read text")
             return running_windows(str(data), known, length)
         if isinstance(texts, str | Path) and Path(texts).is_file():
             return line_windows(Path(texts), self.text_ids, length)

@@ -49,7 +49,7 @@ def equation(run: Run, probes: Probes) -> str:
     """
     of, count, letters = probes.examples.of, probes.count, probes.examples.letters
     if len(letters) > 1:
-        raise VieteError(f"a probe in a model is of one letter of positions, not {len(letters)}")
+        raise VieteError(f"a probe in a model takes one position letter, not {len(letters)}")
     e = run.parse(of)
     if letters and isinstance(e, Pick) and e.items == (Idx(letters[0]),):  # x^3_j: a row of x^3
         e = e.value

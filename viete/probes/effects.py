@@ -32,7 +32,7 @@ def changes(probes: Probes) -> dict[str, tuple[str, dict[str, Any]]]:
     """What is put into the model, by what it is called: an equation and its values."""
     of, basis = probes.examples.of, probes.basis
     if not basis.shape[1]:
-        raise VieteError(f"the probe of {of} has no direction: it is the same of every text")
+        raise VieteError(f"the probe of {of} has no direction: {of} is the same for every text")
     out: dict[str, tuple[str, dict[str, Any]]] = {
         "without": (f"{of} = {of} - ({of} - middle) basis basis^T",
                     {"middle": probes.middle, "basis": basis}),
@@ -48,8 +48,8 @@ def probe_effects(
 ) -> tuple[ProbeEffect, ...]:  # fmt: skip
     """Each question's mean over the texts held out, of the model as it is and with each change.
 
-    Raises VieteError for a question that is no number of each text, for several probes, and where
-    the probe reads what is no value of an equation, so that nothing can be put in its place.
+    Raises VieteError for a question that is not a number of each text, for several probes, and
+    where the probe reads a formula that no equation defines, since nothing can replace it.
     """
     base = naming(model, probes)
     models = {"as it is": base}
@@ -64,7 +64,9 @@ def probe_effects(
         asked = named(run(example.text, names=[], **given), example, (question,))
         found = in_numpy(asked.answer(question).array)
         if found.ndim:
-            raise VieteError(f"{question} is {found.size} numbers; ask for one, such as its mean")
+            raise VieteError(
+                f"{question} gives {found.size} numbers; ask for one number, such as its mean"
+            )
         return float(found)
 
     return tuple(ProbeEffect(q, {name: mean(m, q) for name, m in models.items()})

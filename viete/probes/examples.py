@@ -90,8 +90,8 @@ def probe_examples(
 ) -> ProbeExamples:  # fmt: skip
     """The vectors ``of`` runs of texts, with the ``labels`` given, or what ``label`` says of each.
 
-    ``start`` runs a text. Raises VieteError for what is no vector, for labels that are missing or
-    all the same, and where vectors differ from text to text in how many there are.
+    ``start`` runs a text. Raises VieteError for what is not a vector, for labels that are missing
+    or all the same, and where vectors differ from text to text in how many there are.
     """
     if labels is not None and len(labels) != len(texts):
         raise VieteError(
@@ -198,7 +198,7 @@ def check_alike(of: str, found: Sequence[tuple[Places, tuple[int, ...]]]) -> Non
     shapes = {(p.shape, shape[-1]) for p, shape in found}
     if len(shapes) > 1:
         raise VieteError(
-            f"{of} has other shapes on other texts, since they differ in length; write one "
+            f"{of} has different shapes on texts of different lengths; write one "
             f"position, such as x^3_{{-1}}, or a label for each position, as for x^3_j and t_j"
         )
 
@@ -219,12 +219,12 @@ def coded(
 ) -> tuple[tuple[str, ...], tuple[np.ndarray, ...]]:
     """The classes, none of numbers, and the labels of each text as numbers."""
     if kind not in (None, *KINDS):
-        raise VieteError(f"labels are {' or '.join(KINDS)}, not {kind!r:.40}")
+        raise VieteError(f"labels must be {' or '.join(KINDS)}, not {kind!r:.40}")
     every = [x for row in labels for x in row]
     numbers = all(isinstance(x, int | float) for x in every)
     whole = numbers and all(float(x).is_integer() for x in every)
     if kind == "numbers" and not numbers:
-        raise VieteError(f"{label} is {every[0]!r:.40} of a text, which is no number")
+        raise VieteError(f"{label} is {every[0]!r:.40} of a text, which is not a number")
     if kind == "numbers" or (kind is None and numbers and not whole):
         if not (np.abs(every) <= LARGEST).all():
             raise VieteError(
@@ -236,7 +236,7 @@ def coded(
         advice = "; numbers are learned with kind 'numbers'" * (numbers and len(classes) > 2)
         raise VieteError(
             f"{label} has {len(classes)} value{'s' * (len(classes) > 1)} in these texts; a probe "
-            f"tells from 2 to {MOST_CLASSES} classes apart{advice}"
+            f"takes 2 to {MOST_CLASSES} classes{advice}"
         )
     code = {x: k for k, x in enumerate(classes)}
     names = tuple(f"{x:g}" if type(x) is float else str(x).lower() if isinstance(x, bool)

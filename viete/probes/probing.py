@@ -58,11 +58,13 @@ class Probes(Displayed):
         penalty: float = 1.0, seed: int = 0,
     ) -> None:  # fmt: skip
         if method not in FITS:
-            raise VieteError(f"a probe is fitted by {' or '.join(FITS)}, not by {method!r:.40}")
+            raise VieteError(
+                f"the method of a probe must be {' or '.join(FITS)}, not {method!r:.40}"
+            )
         if not 0 < held < 1:
-            raise VieteError(f"the share of texts held out is between 0 and 1, not {held}")
+            raise VieteError(f"the share of held-out texts must be between 0 and 1, not {held}")
         if not 0 < penalty < inf:
-            raise VieteError(f"the penalty is a finite number above 0, not {penalty}")
+            raise VieteError(f"the penalty must be a finite number above 0, not {penalty}")
         if method == "means" and not examples.classes:
             raise VieteError(
                 f"{examples.label} is a number of each text, and class means are of classes; "

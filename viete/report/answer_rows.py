@@ -118,7 +118,7 @@ def averaged(rows: Sequence[AnswerRow]) -> AnswerRow:
         values = [in_numpy(a.array) for a in several]
         if len({v.shape for v in values}) > 1:
             raise VieteError(
-                f"{several[0].question} has another shape on each text, and no mean over them; "
+                f"{several[0].question} has a different shape on each text, so it has no mean; "
                 f"ask for one number a text, such as its mean"
             )
         fold = np.all if values[0].dtype.kind == "b" else np.mean  # a comparison holds of all

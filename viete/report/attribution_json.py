@@ -97,7 +97,7 @@ def read_attribution(source: str | Path) -> FeatureGraph:
     try:
         said = json.loads(text)
     except ValueError as error:
-        raise VieteError(f"{called} is no JSON: {error}") from None
+        raise VieteError(f"{called} is not JSON: {error}") from None
     checked(said, called)
     kinds = {there: kind for kind, there in KINDS.items()}
     graph = FeatureGraph(tokens=said["metadata"]["prompt_tokens"])
@@ -107,7 +107,7 @@ def read_attribution(source: str | Path) -> FeatureGraph:
     for x in said["nodes"]:
         parts = x["node_id"].split("_")
         if (kind := kinds.get(x["feature_type"])) is None or len(parts) != 3:
-            raise VieteError(f"{called} has a node {x['node_id']} of another type")
+            raise VieteError(f"{called} has a node {x['node_id']} of the wrong type")
         number = int(parts[1])
         if kind == EMBEDDING:
             ids[x["ctx_idx"]] = number
@@ -115,9 +115,7 @@ def read_attribution(source: str | Path) -> FeatureGraph:
         # circuit-tracer's errors have the block in another place of their identifier
         block = int(x["layer"]) + graph.first if kind in (FEATURE, ERROR) else None
         if x["node_id"] in places:
-            raise VieteError(
-                f"{called} has two nodes {x['node_id']}, so that its links cannot be told apart"
-            )
+            raise VieteError(f"{called} has two nodes {x['node_id']}, so its links are ambiguous")
         places[x["node_id"]] = len(graph.nodes)
         graph.nodes.append(FeatureNode(
             kind, block, x["ctx_idx"], feature, x.get("activation") or 0.0,
@@ -128,7 +126,7 @@ def read_attribution(source: str | Path) -> FeatureGraph:
         for end in ("source", "target"):
             if link[end] not in places:
                 raise VieteError(
-                    f"{called} has a link with the {end} {link[end]}, which is no node"
+                    f"{called} has a link with the {end} {link[end]}, which is not a node"
                 )
         graph.edges.append((places[link["source"]], places[link["target"]], float(link["weight"])))
     return graph
@@ -147,12 +145,12 @@ def checked(said: Any, called: str) -> None:
 def hold(said: Any, wanted: Mapping[str, Any], called: str) -> None:
     """That a table has some keys, with values of their types."""
     if not isinstance(said, dict):
-        raise VieteError(f"{called} is no table")
+        raise VieteError(f"{called} is not a table")
     for key, kind in wanted.items():
         if key not in said:
             raise VieteError(f"{called} has no {key}")
         if not isinstance(said[key], kind):
-            raise VieteError(f"{called} has {key} = {said[key]!r:.40}, which is of another type")
+            raise VieteError(f"{called} has {key} = {said[key]!r:.40}, which is of the wrong type")
 
 
 __all__ = ["attribution_json", "read_attribution"]

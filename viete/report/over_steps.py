@@ -52,11 +52,11 @@ class OverSteps(Displayed):
     def first(self, question: str) -> int | None:
         """The first step at which a comparison holds, of all its entries; None where none is.
 
-        Raises VieteError for a question that is no comparison.
+        Raises VieteError for a question that is not a comparison.
         """
         k = self.place(question)
         if not is_comparison(self.rows, k):
-            raise VieteError(f"{question} is no comparison, such as F > 0.9")
+            raise VieteError(f"{question} is not a comparison, such as F > 0.9")
         found = first_holding(self.rows, k)
         return None if found is None else self.steps[found[0]]
 

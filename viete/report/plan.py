@@ -57,7 +57,7 @@ def planned_page(
     equations = Gradients(card, of)
     program = equations.program
     if batch < 1 or (length is not None and length < 1):
-        raise VieteError("a plan takes at least one sequence of at least one position")
+        raise VieteError("a plan needs at least one sequence of at least one position")
     given = {} if length is None else dict.fromkeys(card.lengths, length)
     sizes = {name: Fraction(n) for name, n in lengths_of(card, given).items()}
     positions = int(max(sizes.values(), default=Fraction(1)))

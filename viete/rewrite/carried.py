@@ -53,9 +53,7 @@ def with_carried(
                 continue
             if (k := number(card, here)) is not None and at > k:
                 own = show(Ref(x.symbol, with_block(x, loop, here)))
-                raise source.error(
-                    f"{show(x)} comes after {own} and is made of it: that goes in a circle"
-                )
+                raise source.error(f"{show(x)} is computed from {own}, so this change is circular")
             turn: Expr = Idx(loop.index)
             before = Apply("sub", (turn, num(1)))
             new = x.symbol

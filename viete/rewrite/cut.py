@@ -42,11 +42,11 @@ def cut(card: CardData, names: Iterable[str], whole: bool = False) -> Cut:
         text = Text(name, "<cut>")
         asked = value_named(card, text)
         if isinstance(asked, Ref) and asked.symbol.kind == "input":
-            raise text.error(f"{show(asked)} is given already: it is an input of {card.title}")
+            raise text.error(f"{show(asked)} is already given: it is an input of {card.title}")
         if not isinstance(asked, Ref) or asked.symbol.kind != "value":
             raise text.error(
-                f"what is cut is a value of {card.title}, such as A^{{i,h}} or scale, and {name} "
-                f"is none"
+                f"cut takes a value of {card.title}, such as A^{{i,h}} or scale, and {name} "
+                f"is not one"
             )
         found[asked] = asked, text
     for asked, (_, text) in found.items():

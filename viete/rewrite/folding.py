@@ -38,9 +38,7 @@ def fold_norms(card: CardData) -> Folding:
         for norm in list(norms_in(work, work.equations[k].right)):
             fold_norm(work, k, norm)
     if not work.made:
-        raise VieteError(
-            f"{card.title} has no norm with a scale or a shift that only matrices follow"
-        )
+        raise VieteError(f"{card.title} has no norm whose scale or shift only matrices read")
     return work.folding("Its norms are folded into the weights that follow them.")
 
 

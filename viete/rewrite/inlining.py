@@ -72,7 +72,7 @@ class Puts:
     def meanwhile(self, name: str, e: Expr, text: Text) -> Expr:
         """A definition with the others put in. Raises VieteError if it is made of itself."""
         if name in self.open:
-            raise text.error(f"{' and '.join(self.open)} are defined by each other")
+            raise text.error(f"{' and '.join(self.open)} define each other")
         self.open.append(name)
         e = transform(e, self.rule)
         self.open.pop()

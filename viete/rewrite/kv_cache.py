@@ -92,7 +92,7 @@ class StaticCache(DynamicCache):
         return written
 
     def new_columns(self, e: Ref) -> Expr:
-        """Columns are no rows of a room."""
+        """Columns are not rows of a room."""
         raise Stuck(f"{show(e)} is asked for at its new columns alone")
 
 

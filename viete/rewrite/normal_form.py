@@ -122,7 +122,7 @@ class NormalForms:
         return self.factor(self.opaque(e, env), env)
 
     def opaque(self, e: Expr, env: TypeEnv) -> Expr:
-        """A formula that is no sum or product, with its parts in their forms."""
+        """A formula that is not a sum or product, with its parts in their forms."""
         if isinstance(e, Ref):
             return rebuilt(e, [indexed(x) for x in e.index])
         if not isinstance(e, Apply):

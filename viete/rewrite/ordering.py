@@ -35,9 +35,7 @@ def stretch(equations: list[Equation], source: Text) -> list[Equation]:
     while waiting:
         free = next((k for k in waiting if reads[k] <= {*out}), None)
         if free is None:
-            raise source.error(
-                f"these equations go in a circle: {circle(equations, reads, waiting)}"
-            )
+            raise source.error(f"these equations are circular: {circle(equations, reads, waiting)}")
         waiting.remove(free)
         out.append(free)
     return [equations[k] for k in out]

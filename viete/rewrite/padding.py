@@ -22,7 +22,7 @@ NAMES = "a seen padding".split()
 
 
 def padded(card: CardData) -> CardData:
-    """The model with an input ``a ∈ {0, 1}^n = 1`` that says which positions are no padding.
+    """The model with an input ``a ∈ {0, 1}^n = 1`` that says which positions are not padding.
 
     Rows of values at padding hold numbers that mean nothing. Raises VieteError for a model without
     a softmax over the text's positions, such as an encoder that has its own padding mask, and for
@@ -36,7 +36,7 @@ def padded(card: CardData) -> CardData:
     shapes = shapes_of(card)
     if any(i.default is not None and i.shape == tokens.shape and i.high == num(1)
            for i in card.inputs):  # fmt: skip
-        raise VieteError(f"{card.title} has a padding mask of its own")
+        raise VieteError(f"{card.title} already has a padding mask")
     if by_length := flows_of(card).by_length:
         raise VieteError(
             f"{card.title} takes no padding: {by_length[0]} picks a position counted from the end "

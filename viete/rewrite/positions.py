@@ -149,7 +149,7 @@ class Positions:
         """A dimension, or the size of an argument."""
         true, _ = size
         if true != WHOLE and EVERY in true.names():
-            raise Stuck(f"{show(e)} is no number of positions")
+            raise Stuck(f"{show(e)} is not a number of positions")
         return Form(e, size=size, whole=ALL_COUNT if true == WHOLE else None)
 
     def number(self, f: Form, env: FormEnv) -> Form:
@@ -290,7 +290,7 @@ class Positions:
             return Form(replace(e, body=self.body(e, {}, env, want).expr))
         low, high = (self.of(x, env, want) for x in e.ranges)
         if low.size is None or high.size is None:
-            raise Stuck(f"the bounds of {show(e)} are no numbers of positions")
+            raise Stuck(f"the bounds of {show(e)} are not numbers of positions")
         place = self.positional(high.size[0] - low.size[0] + ONE, e)
         if place and low.size[0] != ZERO:
             raise Stuck(f"{show(e)} does not run over the positions of the text")
@@ -304,7 +304,7 @@ class Positions:
         for (index, size), kind in zip(e.ranges, want[2 - len(e.ranges) :], strict=True):
             f = self.of(size, env, want)
             if f.size is None:
-                raise Stuck(f"{show(size)} is no number of positions")
+                raise Stuck(f"{show(size)} is not a number of positions")
             place = self.positional(f.size[0], e)
             letters[index] = BoundLetter(f"{index}@{next(self.labels)}", kind if place else None)
             ranges.append((index, COUNTS[kind] if place else f.expr))

@@ -58,7 +58,7 @@ def parse_replacement(source: Text, card: CardData, scope: Scope) -> Replacement
     tokens = tokenize(source)
     equals = next(top_level(tokens, "="), None)
     if equals is None:
-        raise source.error(f"a change is written as an equation, {SUCH_AS}")
+        raise source.error(f"write a change as an equation, {SUCH_AS}")
     words = [k for k in words_of(tokens, equals) if tokens[k].text not in scope.symbols]
     own = next((k for k in words if tokens[k].text == "for"), len(tokens) - 1)
     reads = next((k for k in words if tokens[k].text == "in" and k < own), own)
@@ -73,13 +73,13 @@ def parse_replacement(source: Text, card: CardData, scope: Scope) -> Replacement
     inner = scope.inside(own_letters(left_text, scope))
     if (name := new_name(left_text, card, inner)) is not None:
         if own < len(tokens) - 1 or reads < own:
-            raise source.error(f"{name.key} is a new name, and stands for one formula everywhere")
+            raise source.error(f"{name.key} is a new name, so it must mean one formula everywhere")
         return Naming(name.member, parse(right_text, scope), source)
     place = parse(left_text, inner)
     value, items = (place.value, place.items) if isinstance(place, Pick) else (place, ())
     if not isinstance(value, Ref) or value.symbol.kind in ("dim", "argument"):
         raise left_text.error(
-            f"on the left of a change stands a value of {card.title}, a row or an entry of one, "
+            f"the left side of a change must be a value of {card.title}, a row or an entry, "
             f"{SUCH_AS}"
         )
     readers: tuple[Ref, ...] = ()
@@ -143,7 +143,7 @@ def reader(source: Text, card: CardData, scope: Scope) -> Ref:
     """A value that reads a change, whose letters may be others than those of what is changed."""
     found = parse(source, scope.inside(own_letters(source, scope)))
     if not isinstance(found, Ref) or found.symbol.kind != "value":
-        raise source.error("behind in stand the values that read the change, such as Q^{5,1}")
+        raise source.error("after 'in' write the values that read the change, such as Q^{5,1}")
     check_heads(card, found, source)
     return found
 

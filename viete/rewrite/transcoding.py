@@ -76,7 +76,7 @@ class Transcoding:
         self.parameters: list[Parameter] = []
         self.equations: list[Equation] = []
         if any(f.loop == self.loop for f in features_of(card)):
-            raise VieteError(f"{card.title} has features already; put in one kind of them")
+            raise VieteError(f"{card.title} already has features; add one kind only")
         # as those of an encoder, whose values have one
         self.label = tuple(x for x in coding.writes.symbol.sub if not x.index)
         taken = card.names | card.loop_letters | {i.name for i in card.indices}

@@ -35,17 +35,17 @@ class Decoding:
         t, k, p = self.temperature, self.top_k, self.top_p
         if not number(t) or not 0 < t < math.inf:
             raise VieteError(
-                f"the temperature is a number above 0, not {t!r:.40}; for the likeliest token "
-                f"each time ask for greedy"
+                f"the temperature must be a number above 0, not {t!r:.40}; for the likeliest token "
+                f"each time use greedy"
             )
         if k is not None and (not isinstance(k, Integral) or isinstance(k, bool) or k < 1):
-            raise VieteError(f"top_k is a whole number from 1 up, not {k!r:.40}")
+            raise VieteError(f"top_k must be a whole number from 1 up, not {k!r:.40}")
         if p is not None and (not number(p) or not 0 < p <= 1):
-            raise VieteError(f"top_p is a probability above 0 and up to 1, not {p!r:.40}")
+            raise VieteError(f"top_p must be a probability above 0 and up to 1, not {p!r:.40}")
         if self.greedy and (t != 1 or k is not None or p is not None):
             raise VieteError(
                 "greedy takes the likeliest token each time, so temperature, top_k and top_p have "
-                "no part in it"
+                "no effect"
             )
 
     def probabilities(self, scores: Array) -> np.ndarray:
@@ -78,7 +78,7 @@ class Decoding:
 
 
 def checked(scores: Array) -> np.ndarray:
-    """Scores in float64. Raises VieteError where one is no number or none can be chosen."""
+    """Scores in float64. Raises VieteError where one is not a number or none can be chosen."""
     z = np.asarray(scores, np.float64)
     if np.isnan(z).any() or (z == np.inf).any() or not (z > -np.inf).any():
         raise VieteError(

@@ -58,7 +58,7 @@ def sample(
     choice = Decoding(temperature, top_k, top_p, greedy)
     for name, value, least in (("most", most, 0), ("count", count, 1), ("seed", seed, 0)):
         if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
-            raise VieteError(f"{name} is a whole number from {least} up, not {value!r:.40}")
+            raise VieteError(f"{name} must be a whole number from {least} up, not {value!r:.40}")
     scores(card)  # says so if there are none
     tokens, size = text_of(card), vocabulary_size(card)
     context = context_of(card, tokens)
@@ -69,7 +69,9 @@ def sample(
     if keep is None:
         keep = context
     elif not isinstance(keep, Integral) or not 1 <= keep <= context:
-        raise VieteError(f"keep is how many of the {context} tokens of the context, not {keep!r}")
+        raise VieteError(
+            f"keep must be a number of tokens up to the context of {context}, not {keep!r}"
+        )
     text = prompt_of(prompt, card, size)
     for item in card.inputs:
         if item.name in inputs and item.shape and item.shape[0] == tokens.shape[0]:
@@ -151,9 +153,9 @@ def prompt_of(prompt: Sequence[int] | Array, card: CardData, size: int) -> list[
     """The ids of a prompt, checked."""
     ids = np.asarray(host(prompt) if hasattr(prompt, "dtype") else list(prompt))
     if ids.ndim != 1 or not len(ids):
-        raise VieteError(f"{card.title} goes on from a text: the prompt needs at least one token")
+        raise VieteError(f"{card.title} continues a text: the prompt needs at least one token")
     if ids.dtype.kind not in "iu":
-        raise VieteError("a prompt is a list of token ids, which are whole numbers")
+        raise VieteError("a prompt must be a list of token ids, which are whole numbers")
     bad = ids[(ids < 0) | (ids >= size)]
     if len(bad):
         raise VieteError(f"the prompt holds {bad[0]}, which is not among the ids 0 … {size - 1}")

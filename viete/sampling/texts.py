@@ -24,7 +24,7 @@ def sample_texts(
 
     A sample ends with the first of the texts ``stop``, or of the tokens ``stop_tokens``; both are
     part of it. Other options are those of `sample`. An empty prompt begins after the vocabulary's
-    end of a text, where it has one. A prompt with tokens that are no text of it is given as ids.
+    end of a text, where it has one. A prompt with tokens that are not text of it is given as ids.
 
     Raises VieteError for a prompt or an end that the vocabulary cannot spell, and as `sample` does.
     """
@@ -46,9 +46,7 @@ def fits(card: CardData, vocabulary: Vocabulary) -> None:
     """That a vocabulary has a token for every score."""
     size = vocabulary_size(card)
     if len(vocabulary) > size:
-        raise VieteError(
-            f"the vocabulary has {len(vocabulary)} tokens, and the card knows {size} of them"
-        )
+        raise VieteError(f"the vocabulary has {len(vocabulary)} tokens, but the card only {size}")
 
 
 def prompt_ids(prompt: str, vocabulary: Vocabulary) -> list[int]:
@@ -74,9 +72,7 @@ def token_of(text: str, vocabulary: Vocabulary) -> int:
     """The one token that is this text."""
     ids = list(spelled(text, vocabulary, "the stop token")) if text else []
     if len(ids) != 1:
-        raise VieteError(
-            f"{text!r} is no single token of the vocabulary; a text to stop at is given as --stop"
-        )
+        raise VieteError(f"{text!r} is not a single token; give a longer text to stop at as --stop")
     return int(ids[0])
 
 

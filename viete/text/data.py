@@ -122,7 +122,7 @@ def read_data(path: str | Path, kind: str | None = None) -> Documents:
     Raises VieteError for what is not there, empty, not text, or a mixture of text and dialogs.
     """
     if kind is not None and kind not in KINDS:
-        raise VieteError(f"there is no kind of data {kind!r:.40}; kinds are {', '.join(KINDS)}")
+        raise VieteError(f"unknown kind of data {kind!r:.40}; the kinds are {', '.join(KINDS)}")
     path = Path(path)
     if str(path) == "dialogs" and not path.exists():
         path = SHIPPED / "dialogs.txt"
@@ -150,9 +150,9 @@ def holds_dialogs(path: Path, kind: str) -> bool:
     if kind == "jsonl":
         here, record = next(records(path), (None, None))
         if here is None or record is None:
-            raise VieteError(f"{path}: there is nothing but blank lines in this file")
+            raise VieteError(f"{path}: the file has only blank lines")
         if not {"text", "messages"} & record.keys():
-            raise here.error("a line of data has a 'text' or 'messages', and this one has neither")
+            raise here.error("a line of data needs 'text' or 'messages', and this line has neither")
         return "messages" in record
     return kind == "dialogs"
 
@@ -184,7 +184,7 @@ def records(path: Path) -> Iterator[tuple[Text, dict[str, Any]]]:
 def checked(record: dict[str, Any], here: Text, key: str) -> Any:
     """A record's text or messages, as all lines of the file have it."""
     if key not in record:
-        raise here.error(f"the lines before this one have {key!r}, and this one has none")
+        raise here.error(f"the lines before this one have {key!r}, but this line does not")
     if key == "text" and not isinstance(record[key], str):
         raise here.error(f"'text' is text, not {type(record[key]).__name__}")
     return record[key]

@@ -107,7 +107,7 @@ def read_dialogs(path: Path) -> Iterator[Dialog]:
             continue
         opened, closed = f"<{role}>", f"</{role}>"
         if not rest.startswith(opened):
-            raise here.error(f"what the {role} says stands between {opened} and {closed}")
+            raise here.error(f"the {role}'s words must stand between {opened} and {closed}")
         while closed not in rest:
             _, more = next(numbered, (0, None))
             if more is None or _OPENS.match(more):
@@ -115,11 +115,11 @@ def read_dialogs(path: Path) -> Iterator[Dialog]:
             rest += "\n" + more
         said, _, after = rest.partition(closed)
         if after.strip():
-            raise here.error(f"something follows {closed}; each turn has lines of its own")
+            raise here.error(f"nothing may follow {closed}; begin each turn on a new line")
         turns.append((role, checked(said.removeprefix(opened), here)))
     if turns:
         raise Text("", str(path), last).error(
-            f"the dialog that begins in line {began} is not ended with 'End: {EOT}'"
+            f"the dialog that begins in line {began} does not end with 'End: {EOT}'"
         )
 
 
@@ -150,7 +150,7 @@ def checked(said: str, where: Text) -> str:
     """What somebody says, which must not look like markup."""
     for tag in MARKUP:
         if tag in said:
-            raise where.error(f"{tag} stands inside what is said, where it would end or begin it")
+            raise where.error(f"{tag} cannot stand inside a turn, where it would begin or end one")
     return said
 
 

@@ -30,17 +30,17 @@ class TextReader:
         if isinstance(given, str | Path):
             return self.file(str(given))
         if not len(given):
-            raise VieteError("there are no texts; give at least one")
+            raise VieteError("give at least one text")
         return [self.example(example_of(x)) for x in given]
 
     def file(self, path: str) -> list[Example]:
         """The ids of a file of texts, with what it has beside each. Blank lines are passed over."""
         if not Path(path).is_file():
-            raise VieteError(f"{path}: there is no such file of texts")
+            raise VieteError(f"{path}: the file of texts does not exist")
         return [self.line(x) for x in read_examples(Path(path))]
 
     def line(self, given: Example) -> Example:
-        """A line of a file. Raises VieteError, with the line, for what is no text of the model."""
+        """A line of a file. Raises VieteError, with the line, for what is not text of the model."""
         try:
             return self.example(given)
         except VieteError as error:
@@ -69,7 +69,7 @@ class WordIds:
 
     def __call__(self, text: str) -> list[int]:
         if strange := [word for word in text.split() if word not in self.words]:
-            raise VieteError(f"{strange[0]!r:.60} is no word of the vocabulary of {self.title}")
+            raise VieteError(f"{strange[0]!r:.60} is not a word of the vocabulary of {self.title}")
         return [self.words[word] for word in text.split()]
 
 

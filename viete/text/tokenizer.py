@@ -160,7 +160,7 @@ def byte_pairs(
         made.decoder = library.decoders.ByteLevel()
     except Exception as error:  # the library raises nothing narrower
         why = str(error).split("\n")[0][:200]
-        raise VieteError(f"{folder}: {VOCABULARY} and {MERGES} are no tokenizer ({why})") from None
+        raise VieteError(f"{folder}: {VOCABULARY} and {MERGES} make no tokenizer ({why})") from None
     if not made.get_vocab_size():
         raise VieteError(f"{folder / VOCABULARY}: this tokenizer has no tokens")
     made.add_special_tokens(list(dict.fromkeys(specials(made, said, config))))
@@ -170,7 +170,7 @@ def byte_pairs(
 def specials(
     made: Any, said: Iterable[Mapping[str, Any]], config: Mapping[str, Any]
 ) -> Iterator[str]:
-    """Tokens of the vocabulary that are no pieces of text."""
+    """Tokens of the vocabulary that are not pieces of text."""
     for settings in said:
         for role in ("bos", "eos", "pad", "unk", "cls", "sep", "mask"):
             text = special(role, [settings])

@@ -40,7 +40,7 @@ Ids = np.ndarray[Any, np.dtype[Any]]
 class Vocabulary(Protocol):
     """What encodes and decodes. ``decode(encode(text)) == text`` for every text it can encode."""
 
-    special: tuple[str, ...]  # tokens that are no piece of text, longest match first
+    special: tuple[str, ...]  # tokens that are not pieces of text, longest match first
     end: int | None  # the token between two documents, if there is one
 
     def __len__(self) -> int:
@@ -81,7 +81,7 @@ class Characters:
     def of(cls, texts: Iterable[str], special: Sequence[str] = ()) -> Characters:
         """The characters of some texts in the order of Unicode, as nanoGPT numbers them.
 
-        Those that stand in special tokens alone are no characters of the vocabulary.
+        Those that stand in special tokens alone are not characters of the vocabulary.
         """
         parts, found = pieces_of(special), set[str]()
         for text in texts:
@@ -187,8 +187,8 @@ class BytePairs:
         least = BYTES + len(special)
         if size < least:
             raise VieteError(
-                f"a byte-pair vocabulary of {size} has no room for the {BYTES} bytes and the "
-                f"special tokens, of which there are {len(special)}; it takes at least {least}"
+                f"a byte-pair vocabulary of {size} is too small for the {BYTES} bytes and the "
+                f"{len(special)} special tokens; it needs at least {least}"
             )
         if size >= 2**32:  # the library numbers tokens in 32 bits
             raise VieteError(f"a byte-pair vocabulary has fewer than 2^32 tokens, not {size}")
@@ -325,7 +325,7 @@ def make_vocabulary(
     that are one token each. Raises VieteError for one that the text does not have.
     """
     if kind not in ("characters", "bpe"):
-        raise VieteError(f"there is no vocabulary {kind!r:.40}; there are 'characters' and 'bpe'")
+        raise VieteError(f"unknown vocabulary {kind!r:.40}; use 'characters' or 'bpe'")
     missing = dict.fromkeys(special)
     if odd := next((t for t in missing if not t or re.search(r"\s", t)), None):
         raise VieteError(f"a special token is a piece of text without spaces, not {odd!r}")

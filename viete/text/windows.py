@@ -27,7 +27,7 @@ def line_windows(
     Raises VieteError where there is no such file, and no text in it.
     """
     if not path.is_file():
-        raise VieteError(f"{path}: there is no such file of texts")
+        raise VieteError(f"{path}: the file of texts does not exist")
     found = False
     given = (
         (checked(record, here, "text") for here, record in records(path))
@@ -38,14 +38,14 @@ def line_windows(
             found = True
             yield from cut(np.asarray(encode(text)).reshape(-1), length)
     if not found:
-        raise VieteError(f"{path}: there is no text in it")
+        raise VieteError(f"{path}: the file has no text")
 
 
 def running_windows(path: str, vocabulary: Vocabulary, length: int) -> Iterator[np.ndarray]:
     """Windows of the running text of a file or a folder, one behind the other."""
     documents = read_data(path)
     if documents.apart:
-        raise VieteError(f"{documents.path} is no running text; give its texts with --texts")
+        raise VieteError(f"{documents.path} is not running text; give its texts with --texts")
     rest = np.zeros(0, np.int64)
     for piece in documents.pieces():
         ids = np.concatenate([rest, np.asarray(vocabulary.encode(piece.text, piece.where))])

@@ -44,7 +44,7 @@ class Batches:
         part: str = "train",
     ) -> None:  # fmt: skip
         if part not in PARTS:
-            raise VieteError(f"part is {' or '.join(map(repr, PARTS))}, not {part!r:.40}")
+            raise VieteError(f"part must be {' or '.join(map(repr, PARTS))}, not {part!r:.40}")
         self.takes, self.title, self.data, self.part = training_inputs(card), card.title, data, part
         context, n = self.takes.context, settings.length or self.takes.context
         self.length, s = n, replace(settings, length=n)
@@ -58,7 +58,7 @@ class Batches:
                 f"{len(vocabulary)}; bind it first, as with --set V={len(vocabulary)}"
             )
         if s.loss_on == "assistant" and data.own is None:
-            raise VieteError(f"{data.name} is plain text, with no assistant to learn from")
+            raise VieteError(f"{data.name} is plain text, so it has no assistant to learn from")
         self.order: EpochOrder | None = None
         if data.starts is not None:
             self.order = self.sequences(data.starts)
@@ -204,8 +204,8 @@ class Batches:
         for name in ("part", *DEPENDS):
             if state.get(name) != mine[name]:
                 raise VieteError(
-                    f"this run began with {name.replace('_', ' ')} {state.get(name)}, and goes on "
-                    f"only with that, not {mine[name]}"
+                    f"this run began with {name.replace('_', ' ')} {state.get(name)}, and resumes "
+                    f"only with that, not with {mine[name]}"
                 )
 
 
@@ -266,7 +266,7 @@ def same_data(name: str, source: str, size: int, vocabulary: str, state: Mapping
     how = (f"{'shrunk' if size < was else 'grown'}, from {was:,} bytes to {size:,}"
            if isinstance(was, int) and was != size else "changed")  # fmt: skip
     raise VieteError(
-        f"{name}: the data has {how}, since this run began; put back what it was, or start a new "
+        f"{name}: the data has {how}, since this run began; restore the old data, or start a new "
         f"run"
     )
 

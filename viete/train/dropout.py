@@ -107,7 +107,7 @@ def chance(card: CardData, p: Expr, at: Equation) -> float:
     except KeyError:
         value = None
     if value is None or not 0 <= value < 1:
-        raise at.text.error("dropout's p is a number from 0, below 1")
+        raise at.text.error("dropout's p must be a number from 0 and below 1")
     return value
 
 

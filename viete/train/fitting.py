@@ -32,7 +32,7 @@ def with_loss(card: CardData) -> CardData:
     found = with_own_loss(card)
     if found is None:
         raise VieteError(
-            f"{card.title} says no loss to train by, and has no logits to make one of; add an "
+            f"{card.title} has no loss to train by, and no logits to make one from; add an "
             f"equation such as L = cross_entropy(logits; y)"
         )
     return found[0]
@@ -44,7 +44,7 @@ OF_DATA = "vocabulary of the training data"
 def with_vocabulary(card: CardData, size: int) -> CardData:
     """The model for a vocabulary of so many tokens: ``card.bind(V=size)``, whatever V is called.
 
-    Raises VieteError where the card's vocabulary is no dimension with a number of its own.
+    Raises VieteError where the card's vocabulary is not a dimension with a number of its own.
     """
     tokens = token_input(card)
     high = None if tokens.high is None else card.size(tokens.high)
@@ -122,8 +122,8 @@ def with_loss_weights(card: CardData) -> CardData:
     if tuple(equations) == card.equations:
         loss = loss_equations(card)[0]
         raise VieteError(
-            f"{card.title} cannot say which positions count: its loss is "
-            f"{show(loss.left)} = {show(loss.right)}, and no cross_entropy(logits; y) to which an "
+            f"{card.title} cannot choose which positions count: its loss is "
+            f"{show(loss.left)} = {show(loss.right)}, not a cross_entropy(logits; y) to which an "
             f"input of weights could go"
         )
     item = Input(symbol, tokens.shape, num(0), num(1), num(1), "1 where the loss counts")
@@ -158,15 +158,15 @@ def check_sets(card: CardData, sets: Sequence[str]) -> None:
         value = exact_number(asked.get(dim.name, ""))
         if value is not None and now is not None and now != num(value):
             raise VieteError(
-                f"--set {dim.name}={asked[dim.name].strip()} cannot hold, since the data or "
-                f"--length make it {show(now)}; leave it out"
+                f"--set {dim.name}={asked[dim.name].strip()} contradicts the data, since the data "
+                f"or --length make it {show(now)}; leave it out"
             )
 
 
 def with_length(card: CardData, length: int) -> CardData:
     """The card with this context, so that no position it has goes untrained.
 
-    Its own where the context is no dimension that can be set.
+    Its own where the context is not a dimension that can be set.
     """
     n = token_input(card).shape[0]
     if not isinstance(n, Ref):

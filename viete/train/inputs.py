@@ -46,7 +46,7 @@ def training_inputs(card: CardData) -> TrainingInputs:
     loss = loss_equations(card)
     if not loss:
         raise VieteError(
-            f"{card.title} says no loss to train by; add the targets y to its inputs and an "
+            f"{card.title} has no loss to train by; add the targets y to its inputs and an "
             f"equation such as L = cross_entropy(logits; y)"
         )
     named = set(names_read(loss))
@@ -80,7 +80,7 @@ def token_input(card: CardData) -> Input:
     item = card.inputs[0] if card.inputs else None
     if item is None or item.high is None or len(item.shape) != 1 or item.low != num(0):
         raise VieteError(
-            f"{card.title} takes no text: its first input is no row of token ids, such as "
+            f"{card.title} takes no text: its first input is not a row of token ids, such as "
             f"t ∈ {{0, …, V-1}}^n"
         )
     return item

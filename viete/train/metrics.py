@@ -63,7 +63,7 @@ def append(file: FileIO, data: bytes) -> None:
 def read_metrics(run: Path) -> list[dict[str, Any]]:
     """All that was measured, in order, without a last line that is cut short.
 
-    Raises VieteError, with the line, for one that is no measurement.
+    Raises VieteError, with the line, for one that is not a measurement.
     """
     path = run / METRICS
     try:
@@ -80,7 +80,7 @@ def read_metrics(run: Path) -> list[dict[str, Any]]:
         except (ValueError, RecursionError):
             row = None
         if not is_measurement(row):
-            raise VieteError(f"{path}:{number}: this line is no measurement of a run")
+            raise VieteError(f"{path}:{number}: this line is not a measurement of a run")
         rows.append(row)
     return rows
 

@@ -94,7 +94,7 @@ def tensor(name: str, weight: Any) -> torch.Tensor:
         found = torch.as_tensor(writable(weight))
         if found.is_floating_point():
             return found
-    raise VieteError(f"{name} is no array of real numbers that PyTorch could hold")
+    raise VieteError(f"{name} is not an array of real numbers that PyTorch could hold")
 
 
 @cache

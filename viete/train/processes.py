@@ -99,7 +99,7 @@ def team() -> Team:
     try:
         torch.distributed.init_process_group(kind, timeout=LONGEST)
     except (RuntimeError, ValueError) as error:
-        raise VieteError(f"the {size} processes did not meet: {first_line(error)}") from None
+        raise VieteError(f"the {size} processes could not connect: {first_line(error)}") from None
     us = Team(rank, size)
     atexit.register(us.leave)
     return us
@@ -120,8 +120,9 @@ def collective() -> Iterator[None]:
 
         if isinstance(error, torch.distributed.DistError) or "gloo" in str(error):
             raise VieteError(
-                f"another process of this run has ended ({first_line(error)}), and has said why if "
-                f"it could; checkpoints are whole, and --resume goes on from the last"
+                f"another process of this run has ended ({first_line(error)}), and has reported "
+                "why if it could; the checkpoints are complete, and --resume continues from the "
+                "last"
             ) from None
         raise
 

@@ -213,12 +213,12 @@ class Settings:
         if self.min_lr and self.schedule != "cosine":
             raise VieteError("--min-lr goes with --schedule cosine")
         if bool(self.model) != bool(self.reads):
-            raise VieteError("--model and --reads go together: of which model, and what of it")
+            raise VieteError("--model and --reads go together: the model, and its value to read")
         if self.writes and not self.model:
             raise VieteError("--writes goes with --model and --reads")
         if self.model and (self.shard or self.sample_every):
             option = "--shard" if self.shard else "--sample-every"
-            raise VieteError(f"{option} is for a card of texts, and not with --model")
+            raise VieteError(f"{option} is for a card that reads text, so not with --model")
         if self.prompt and not self.sample_every:
             raise VieteError("--text goes with --sample-every, since samples go on from it")
 
@@ -273,7 +273,7 @@ def load_settings(run: Path) -> Settings:
     try:
         stored = json.loads(regular(path, SETTINGS).read_text("utf-8"))
     except FileNotFoundError:
-        raise VieteError(f"{run}: no run of `viete train` (there is no {CONFIG} in it)") from None
+        raise VieteError(f"{run}: not a run of `viete train` (it has no {CONFIG})") from None
     except (OSError, ValueError, RecursionError) as error:
         reason = getattr(error, "strerror", None) or error
         raise VieteError(f"{path}: cannot be read ({reason})") from None

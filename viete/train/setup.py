@@ -93,7 +93,7 @@ class Job:
     lock: BinaryIO | None  # of the process that writes
     team: Team
     start: ExitStack = field(default_factory=ExitStack)
-    skipped: tuple[Path, ...] = ()  # files of the data's folder that are no text
+    skipped: tuple[Path, ...] = ()  # files of the data's folder that are not text
 
     @property
     def step(self) -> int:
@@ -110,7 +110,7 @@ def begin(settings: Settings, card: CardData, run: Path) -> Job:
     documents = read_data(settings.data, settings.kind)
     if documents.path.is_dir() and Path(realpath(run)).is_relative_to(realpath(documents.path)):
         raise VieteError(
-            f"{run}: what is written here would be data as well, since it is in the folder "
+            f"{run}: the run would be written into its own data, since it is in the folder "
             f"{documents.path}; give a folder outside of it"
         )
     if settings.model:
@@ -168,7 +168,7 @@ def resume(given: Mapping[str, Any], run: Path, which: str) -> Job:
     with ExitStack() as stack:
         lock = stack.enter_context(owned_folder(run))
         if not checkpoints.steps(run):
-            raise VieteError(f"{run}: there is no checkpoint in it yet; start without --resume")
+            raise VieteError(f"{run}: the run has no checkpoint yet; start without --resume")
         last = checkpoints.choose(run, which, card_digest(run))
         team().broadcast((settings, last.step))
         found = build_job(settings, run, last, lock)
@@ -372,7 +372,7 @@ def check_vacant(run: Path) -> None:
     """
     if there := checkpoints.steps(run):
         raise VieteError(
-            f"{run}: there is a run in it, at step {there[-1]}; go on with --resume, or give "
+            f"{run}: the folder has a run, at step {there[-1]}; continue it with --resume, or give "
             f"another folder"
         )
     names = sorted(p.name for p in run.iterdir() if p.name[0] != ".") if run.is_dir() else []

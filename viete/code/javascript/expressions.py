@@ -144,7 +144,7 @@ class Expressions:
 
     def native(self, op: ast.operator | ast.cmpop, a: Js, b: Js) -> Js:
         level, sign = NATIVE[type(op)]
-        left = a.at(ATOM) if level == POWER else a.at(level)  # -2 ** 2 is no JavaScript
+        left = a.at(ATOM) if level == POWER else a.at(level)  # -2 ** 2 is not JavaScript
         return Js(f"{left} {sign} {b.at(level + 1)}", level, True)
 
     def attribute(self, x: ast.expr, name: str) -> Js:

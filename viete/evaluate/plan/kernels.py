@@ -215,7 +215,7 @@ def numpy_kernels() -> dict[str, Prepare]:
         places = np.empty((*t.shape, 1), t.dtype)
 
         def call() -> None:
-            np.maximum(t, 0, out=places[..., 0])  # -100 is no target
+            np.maximum(t, 0, out=places[..., 0])  # -100 is not a target
             picked = np.take_along_axis(p, places, axis=-1)[..., 0]
             if picked.size and picked.min() < SMALLEST:  # its logarithm has lost its digits
                 top = z.max(axis=-1, keepdims=True)
@@ -234,7 +234,7 @@ def numpy_kernels() -> dict[str, Prepare]:
         def call() -> None:
             if out is not p:
                 np.copyto(out, p)
-            out[(*places, np.maximum(t, 0))] -= t >= 0  # -100 is no target
+            out[(*places, np.maximum(t, 0))] -= t >= 0  # -100 is not a target
 
         return call
 
@@ -458,7 +458,7 @@ def torch_kernels() -> dict[str, Prepare]:
             out.copy_(wide.logsumexp(-1).sub_(wide.gather(-1, places)[..., 0]))
 
         def call() -> None:
-            places = t.clamp_min(0)[..., None]  # -100 is no target
+            places = t.clamp_min(0)[..., None]  # -100 is not a target
             picked = p.gather(-1, places)[..., 0] if on_cpu else None
             if (
                 picked is None or float(picked.min()) < SMALLEST
@@ -476,7 +476,7 @@ def torch_kernels() -> dict[str, Prepare]:
         p, t = args
 
         def add() -> None:
-            less = (t < 0).to(out.dtype).sub_(1)  # -100 is no target
+            less = (t < 0).to(out.dtype).sub_(1)  # -100 is not a target
             out.scatter_add_(-1, t.clamp_min(0)[..., None], less[..., None])
 
         return add if out is p else sequence(partial(out.copy_, p), add)

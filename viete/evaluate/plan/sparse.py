@@ -64,7 +64,7 @@ def sum_of_rows(it: FastArrays, kept: Node, rows: Mapping[str, Value], term: Ter
             it.xp = it.backend.xp = outer
             it.lookup, it.memo = lookup, memo
         if result is None:
-            raise Unrecordable("a term that is no matrix of the rows")
+            raise Unrecordable("a term that is not a matrix of the rows")
         steps = steps_of({}, space.fused, {result.base})
         apart = space.batch == 1 or all(map(by_rows, steps))
         if not apart or result.lead not in ((0, 1), None):

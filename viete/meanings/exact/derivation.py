@@ -302,7 +302,7 @@ class Derivation(Entries):
         raise VieteError("an equation has more formulas for arguments than there are letters")
 
     def leave_open(self, e: Expr) -> None:
-        """A formula is no stage, nor are the products that something is added to in it."""
+        """A formula is not a stage, nor are the products that something is added to in it."""
         self.open.add(e)
         if is_arithmetic(e):
             terms = list(e.children)

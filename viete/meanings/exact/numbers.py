@@ -77,7 +77,7 @@ class Number(Quotient):
     def of(value: Any) -> Number:
         """A whole number, a fraction, or the dyadic fraction that a float is.
 
-        Raises VieteError for what is no finite number.
+        Raises VieteError for what is not a finite number.
         """
         if isinstance(value, Number):
             return value
@@ -172,7 +172,7 @@ class Number(Quotient):
             return Number.of(q**n)
         base = self if n >= 0 else self.inverse()
         if abs(n) > 1000:
-            raise VieteError(f"the power {n} of a number that is no fraction is not written out")
+            raise VieteError(f"the power {n} of a number that is not a fraction is not written out")
         out = Number.of(1)
         for _ in range(abs(n)):
             out = out * base

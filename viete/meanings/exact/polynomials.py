@@ -325,7 +325,7 @@ def exact_root(t: Terms) -> Terms | None:
     ring = Ring(t)
     try:
         found = ring.there(t).sqrt()
-    except Exception:  # flint says by an exception, of different kinds, that it is no square
+    except Exception:  # flint says by an exception, of different kinds, that it is not a square
         return None
     return ring.back(found, Fraction(1, 2))
 

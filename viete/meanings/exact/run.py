@@ -118,7 +118,7 @@ class ExactRun(EntryRun):
         return Pick(Ref(symbol, index), items) if items else Ref(symbol, index)
 
     def places(self) -> dict[Any, Expr]:
-        """Every entry that is no fraction, by its key: where it first stood."""
+        """Every entry that is not a fraction, by its key: where it first stood."""
         out: dict[Any, Expr] = {}
         for step, v in self.made:
             for at in np.ndindex(v.array.shape):

@@ -46,7 +46,7 @@ def flow(
     length or a dimension without a number where numbers are wanted.
     """
     if detail not in ("parts", "equations"):
-        raise VieteError(f"the detail of a diagram is parts or equations, not {detail}")
+        raise VieteError(f"the detail of a diagram must be parts or equations, not {detail}")
     numbers = None if lengths is None else Sizes(card, lengths, batch)
     return DataFlow(card, detail, numbers, style).diagram()
 

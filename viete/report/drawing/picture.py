@@ -37,7 +37,7 @@ class DiagramPicture:
         write = WRITERS.get(path.suffix.lower() or ".svg")
         if write is None:
             known = ", ".join(WRITERS)
-            raise VieteError(f"a diagram is saved as {known}, not as {path.suffix}: {path}")
+            raise VieteError(f"a diagram can be saved as {known}, not as {path.suffix}: {path}")
         with replacing(behind(path)) as file:
             file.write(write(self.diagram).encode())
         return path

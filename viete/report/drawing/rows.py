@@ -97,7 +97,7 @@ def _sorted(d: Diagram, edges: Iterable[tuple[Node, Node, int]]) -> list[Node]:
             v = back[v]
         cycle = [v, *reversed(seen[seen.index(v) :])]
         raise ValueError(
-            f"the arrows go round in a circle: {' → '.join(map(str, cycle))}; "
+            f"the arrows are circular: {' → '.join(map(str, cycle))}; "
             "mark the one that leads back with back=True"
         )
     return order

@@ -92,7 +92,7 @@ def _typeset(text: str, maths: bool = False) -> list[_Run]:
                 end += 1
             c = text[at:end]
         letter = len(c) == 1 and c.isalpha()
-        if height and at and text[at - 1] == "}":  # K^{i,h}ᵀ: the T is no third index
+        if height and at and text[at - 1] == "}":  # K^{i,h}ᵀ: the T is not a third index
             c = " " + c
         if not height:
             named = _BINDER.match(text, end) and c.isalpha()

@@ -51,7 +51,7 @@ def over_checkpoints(
         for k, name in group:
             drawn.append(array_picture(rows, k, name, steps, letters, marks))
     if not drawn and marks:
-        raise VieteError("a comparison is no curve; ask for the numbers that it compares besides")
+        raise VieteError("a comparison has no curve; ask for the numbers that it compares")
     return stacked(drawn, title) if len(drawn) > 1 else titled(drawn[0], title)
 
 
@@ -91,9 +91,11 @@ def values_of(rows: Sequence[AnswerRow], k: int) -> np.ndarray:
     arrays = [in_numpy(row.answers[k].array) for row in rows]
     question = rows[0].answers[k].question
     if any(a.dtype.kind not in "fiu" for a in arrays):
-        raise VieteError(f"{question} has numbers that are no floats; there is no picture")
+        raise VieteError(f"{question} has numbers that are not floats, so it has no picture")
     if len({a.shape for a in arrays}) > 1:
-        raise VieteError(f"{question} has another shape at another step; there is no picture")
+        raise VieteError(
+            f"{question} has different shapes at different steps, so it has no picture"
+        )
     out = np.stack(arrays).astype(np.float64)
     if not np.isfinite(out).any():
         raise VieteError(f"{question} has no finite number to draw")

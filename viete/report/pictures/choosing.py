@@ -37,7 +37,7 @@ def draw(answer: Answer, blocks: Sequence[str] = (), title: str | None = None) -
     if isinstance(answer, Svd | Pca):
         return directions(answer, title) if isinstance(answer, Svd) else components(answer, title)
     if values.dtype.kind not in "fiub":
-        raise VieteError(f"{answer.question} has numbers that are no floats; there is no picture")
+        raise VieteError(f"{answer.question} has numbers that are not floats, so it has no picture")
     if answer.names is not None:
         return greatest(answer, values, title)
     if values.ndim and answer.axes[-1] == "1":  # a column: a number for each row

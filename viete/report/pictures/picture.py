@@ -62,7 +62,7 @@ class Picture:
         name that says another format.
         """
         if Path(path).suffix.lower() not in ("", ".svg"):
-            raise VieteError(f"a picture is saved as .svg, not as {Path(path).suffix}: {path}")
+            raise VieteError(f"a picture can be saved as .svg, not as {Path(path).suffix}: {path}")
         with replacing(behind(Path(path))) as file:
             file.write(svg_file(self.svg).encode())
         return Path(path)

@@ -38,11 +38,11 @@ def grad(
     to differentiate by (by default all parameters). Run with a batch, every sequence has
     derivatives of its own. Backward equations that the model has already are derived anew.
 
-    Raises VieteError for a card without a loss and without logits, a loss that is no single real
+    Raises VieteError for a card without a loss and without logits, a loss that is not a single real
     number, and where no derivative can pass (an argmax, a token id).
     """
     if not isinstance(of, str | Expr | None) or isinstance(by, str):
-        raise VieteError("of is a formula as text, and by a list of names: by=['W_Q^h']")
+        raise VieteError("of must be a formula as text, and by a list of names: by=['W_Q^h']")
     return derived(card, of, None if by is None else tuple(by))
 
 
@@ -64,7 +64,7 @@ def derived(card: CardData, of: str | Expr | None, by: Sequence[str] | None) -> 
             continue
         kind = next((i for i in card.inputs if i.name == name), None)
         raise VieteError(
-            f"{name} holds whole numbers, and there is no derivative by those" if kind else
+            f"{name} holds whole numbers, which have no derivative" if kind else
             f"a derivative is taken by a parameter or a real input, and {name} is none of "
             f"{card.title}"
         )  # fmt: skip
@@ -144,7 +144,7 @@ def with_loss(card: CardData, of: str | Expr | None) -> tuple[CardData, Ref]:
     found = shapes.located(source, e, frozenset())
     if found.shape or found.family or found.kind != REAL:
         raise source.error(
-            "what is differentiated is one real number, and this is "
+            "only one real number can be differentiated, and this is "
             + (
                 text(found.shape)
                 if found.shape
