@@ -186,9 +186,9 @@ def test_values_of_ones_own_and_options() -> None:
     e = run.expand("⟨probe, x^2_{-1}⟩", "head", probe=probe, top=2)
     assert len(e.terms) == 2 and e.hidden.count > 0
     check(e, probe @ run["x^2"][-1])
-    with pytest.raises(vt.VieteError, match="into 'blocks'; the words are block"):
+    with pytest.raises(vt.VieteError, match="into 'blocks'; use block"):
         run.expand("x^2_{-1}", "blocks")
-    with pytest.raises(vt.VieteError, match="what is cut is a value of GPT-2, such"):
+    with pytest.raises(vt.VieteError, match="cut takes a value of GPT-2, such"):
         run.expand("x^2_{-1}", held="W_E")
     rows = run.expand("⟨U_3, x^2_j⟩", "head, source")
     check(rows, run["⟨U_3, x^2_j⟩"])
@@ -293,7 +293,7 @@ def test_the_command_prints_terms_and_what_was_held() -> None:
     assert "direction U₅ − U₃" in which and "direction U₁" in which
     wrong = viete("expand", "exact-lesson", "--tokens", "1,2", "--of", "logits", "--into", "x",
                   code=2).err  # fmt: skip
-    assert "nothing is expanded into 'x'" in wrong
+    assert "cannot expand into 'x'" in wrong
 
 
 def test_terms_are_opened_by_their_numbers() -> None:
@@ -301,7 +301,7 @@ def test_terms_are_opened_by_their_numbers() -> None:
     command = ["expand", "gpt2", *options, "--of", "logits_{-1, 4}"]
     told = viete(*command, stdin="b\n99\n1\n1\nwhat\nb\n\nq\n").out
     assert "1. block" in told and "this is the first" in told
-    assert "99 is not a number of a term; they are 1 to 3" in told
+    assert "99 is no number of a term; they are 1 to 3" in told
     assert told.count("the whole") >= 3
     assert viete(*command).out.rstrip().endswith("q quit:")  # the end of the input
     assert "give none of" in viete(*command, "-o", "x.json", code=2).err
@@ -368,7 +368,7 @@ def test_attribution_against_differences_and_exact_effects() -> None:
     assert rows.exact is not None and rows.exact.shape == (3, 4)
     np.testing.assert_allclose(rows.exact[2, :3], 0, atol=1e-12)
     assert rows.exact[0].sum() != 0 and rows.exact[2, 3] == pytest.approx(run[logit] - other[logit])
-    with pytest.raises(vt.VieteError, match="is a value, such as"):
+    with pytest.raises(vt.VieteError, match="is to a value, such as"):
         run.attribute(logit, "W_E")
 
 

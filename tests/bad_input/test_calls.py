@@ -70,18 +70,18 @@ SIZES: list[tuple[str, Callable[[], Any], str]] = [
     ("a number that no float holds",
      lambda: whole(edited("s = x^N", "s = 10^{400} 10^{400} x^N")), "larger than any float64"),
     ("init of no kind",
-     lambda: whole(edited("| normal(1) |", "| gauss(1) |")), "an init is normal(s)"),
+     lambda: whole(edited("| normal(1) |", "| gauss(1) |")), "init must be normal(s)"),
     ("init below nothing", lambda: whole(edited("normal(1)", "normal(-1)")), "a number from 0"),
     ("init over zero", lambda: whole(edited("normal(1)", "normal(1 / (H - 2))")), "finite number"),
-    ("init without its number", lambda: whole(edited("normal(1)", "normal")), "an init is"),
+    ("init without its number", lambda: whole(edited("normal(1)", "normal")), "init must be"),
     ("seed below nothing", lambda: M.initial_weights(-1), "the seed must be a whole number"),
     ("seed of letters", lambda: M.initial_weights("a"), "the seed must be a whole number"),
     ("whole-number weights", lambda: M.initial_weights(0, "int64"), "not int64"),
     ("weights of no type", lambda: M.initial_weights(0, "foo"), "not foo"),
     ("a form there is not", lambda: M.write("doc"), "text, md, latex, json or html, not 'doc'"),
-    ("a number for a card", lambda: vt.read(3), "a card is a path or the name"),
-    ("nothing for a card", lambda: vt.read(None), "a card is a path or the name"),
-    ("bytes for a card", lambda: vt.read(b"# Tiny"), "a card is a path or the name"),
+    ("a number for a card", lambda: vt.read(3), "a card must be a path or the name"),
+    ("nothing for a card", lambda: vt.read(None), "a card must be a path or the name"),
+    ("bytes for a card", lambda: vt.read(b"# Tiny"), "a card must be a path or the name"),
 ]
 INPUTS: list[tuple[str, Callable[[], Any], str]] = [
     ("too large", lambda: M.run([1, 10], W), "t holds 10, which is not among 0 … 9"),
@@ -115,7 +115,7 @@ WEIGHTS: list[tuple[str, Callable[[], Any], str]] = [
     ("NaN", lambda: M.run(T, weights(E=E * np.nan)), "E holds a value that is not a finite number"),
     ("infinity", lambda: M.run(T, weights(E=E + np.inf)), "E holds a value that is not a finite"),
     ("transposed",
-     lambda: M.run(T, weights(E=E.T)), "E has shape (6, 10), and the card says (10, 6)"),
+     lambda: M.run(T, weights(E=E.T)), "E has shape (6, 10), but the card says (10, 6)"),
     ("lists", lambda: M.run(T, weights(E=E.tolist())), "E must be an array, not list"),
     ("a number", lambda: M.run(T, weights(E=1.0)), "E must be an array, not float"),
     ("one missing", lambda: M.run(T, {k: W[k] for k in W if k != "E"}), "1 is missing (E)"),
@@ -156,7 +156,7 @@ ASKED: list[tuple[str, str]] = [
     ("sum_{j=1}^{10^9}(j)", "1,000,000,000 values"), ("max_{j=2}^{1}(j)", "over nothing"),
     ("sum_{i=1}^{9}(x^i)", "there is no x^i at block 3"),
     ("sum_{i=1}^{10^9}(x^i)", "1,000,000,000 blocks"), ("x^{1 mod (1 - 1)}", "divides by zero"),
-    ("10^{400} 10^{400} x^1", "larger than any float64"), ("x^1 /", "breaks off"),
+    ("10^{400} 10^{400} x^1", "larger than any float64"), ("x^1 /", "ends too early"),
     ("(" * 500 + "x^1" + ")" * 500, "nested too deep"),
     ("1 + " * 500 + "1", "nested more than 120"),
     ("x^1 + " * 9000 + "1", "at most 10,000 characters"),
@@ -166,7 +166,8 @@ COMMANDS: list[tuple[str, str]] = [
     ("show --set", "requires an argument"), ("show --set d", "--set takes NAME=NUMBER"),
     ("show --set d=", "--set takes NAME=NUMBER"), ("show --set d=six", "d must be a number"),
     ("show --set q=7", "Tiny has no dimension q"), ("show --set =7", "--set takes NAME=NUMBER"),
-    ("show --format doc", "Invalid value for '--format'"), ("show -f svg --costs", "--costs is"),
+    ("show --format doc", "Invalid value for '--format'"),
+    ("show -f svg --costs", "of --costs must be"),
     ("show -f foo", "viete: Invalid value for '--format' / '-f': 'foo' is not one of 'text', "),
     ("run --meaning foo", "viete: Invalid value for '--meaning': 'foo' is not one of 'float', "),
     ("export --to foo", "viete: Invalid value for '--to': 'foo' is not one of 'torch', "),
@@ -234,12 +235,12 @@ def test_asked(formula, words) -> None:
 def test_asked_for_no_text(name) -> None:
     with pytest.raises(vt.VieteError, match="by its name or a formula"):
         M.run(T, W)[name]
-    with pytest.raises(vt.VieteError, match="names is a list"):
+    with pytest.raises(vt.VieteError, match="names must be a list"):
         M.run(T, W, names=[name])
 
 
 def test_names_as_one_text() -> None:
-    with pytest.raises(vt.VieteError, match="names is a list"):
+    with pytest.raises(vt.VieteError, match="names must be a list"):
         M.run(T, W, names="s")
 
 
@@ -312,7 +313,7 @@ def test_inputs_named_as_options_are(tmp_path: Path) -> None:
     assert engine(t, tokens=t, **odd) == pytest.approx(float(run["L"]))
     for name in ("names", "meaning", "put", "inputs"):
         sentence = (
-            f"{name} is an option of run and an input of Odd names; give the input as "
+            f"{name} is both an option of run and an input of Odd names; give the input as "
             f"inputs={{'{name}': …}}"
         )
         with pytest.raises(vt.VieteError, match=re.escape(sentence)):

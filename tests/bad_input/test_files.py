@@ -47,7 +47,7 @@ CARDS = [
     ("functions in functions in functions", TINY.replace("## Forward", "".join(
         f"- $f_{{{k}}}(x) = {f'f_{{{k - 1}}}(x)' if k else 'x'}$\n" for k in range(900))
         + "\n## Forward").replace("argmax(s)", "f_{899}(argmax(s))").encode(),
-     "nested too deep in each other"),
+     "nested too deeply"),
     ("sizes that explode", TINY.replace("| $H$ |", "| $z_0$ | $d + H$ | |\n" + "".join(
         f"| $z_{{{k + 1}}}$ | $z_{{{k}}}^8$ | |\n" for k in range(40)) + "| $H$ |").encode(),
      "has more digits than any computer can use"),
@@ -61,9 +61,9 @@ CARDS = [
      b"\\documentclass{article}\n\\begin{document}\nHello\n", "no equations"),
 ]
 CONFIGS = [
-    ("no JSON", b"hidden_size: 8", "is no JSON"), ("a list", b"[1]", "holds no JSON object"),
-    ("empty", b"", "is no JSON"), ("not UTF-8", b'{"a": "\xff"}', "is no JSON"),
-    ("nested too deep", b'{"a":' * 100_000, "is no JSON"),
+    ("no JSON", b"hidden_size: 8", "is not JSON"), ("a list", b"[1]", "holds no JSON object"),
+    ("empty", b"", "is not JSON"), ("not UTF-8", b'{"a": "\xff"}', "is not JSON"),
+    ("nested too deep", b'{"a":' * 100_000, "is not JSON"),
     ("another model", b'{"model_type": "gpt2"}', "model_type is gpt2"),
     ("a text for a number", {"hidden_size": "wide"}, "hidden_size gives d, so it must be a number"),
     ("a list for a number", {"hidden_size": [8]}, "hidden_size gives d, so it must be a number"),
@@ -98,7 +98,7 @@ def test_card_of_100_megabytes(tmp_path, refused) -> None:
 
 def test_no_card(tmp_path, refused) -> None:
     (tmp_path / "folder").mkdir()
-    assert "folder: there are no weights in it" in refused("show", "folder")
+    assert "folder: the folder has no weights" in refused("show", "folder")
     assert "there is no file pythai and no shipped card" in refused("show", "pythai")
     assert "did you mean pythia" in refused("show", "pythai")
     assert "no file none/card.md" in refused("doc", "none/card.md")

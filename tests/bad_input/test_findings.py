@@ -100,6 +100,6 @@ def test_what_a_command_would_not_heed_is_refused(tmp_path: Path) -> None:
     for command, more, said in (
         ("circuit", ["--edges", "1,2", "--confirm"], "one number of edges"),
         ("circuit", ["--score", "patching", "--steps", "3"], "leave out --steps"),
-        ("cause", ["--hypothesis", str(latin)], "latin.md: a hypothesis is in UTF-8"),
+        ("cause", ["--hypothesis", str(latin)], "latin.md: the file is not UTF-8"),
     ):
         assert said in viete(command, *model, *also, *more, code=2).err

@@ -39,7 +39,7 @@ TINY = Path(__file__).with_name("tiny.md")
     [
         ("num_blocks=2", "num_blocks is 2, but the equations have no loop over blocks"),
         ("vocab_size=20", "vocab_size is 20, but x has 3 token numbers"),
-        ("d=8", "d_k is stated to be 3, but its formula gives 4"),
+        ("d=8", "d_k is stated as 3, but its formula gives 4"),
         ("zz=8", "has no dimension zz"),
     ],
 )

@@ -179,7 +179,7 @@ def test_knowingly() -> None:
     ("old", "new", "message"),
     [
         ("$b^i = 0$", "$b^i = q$", "q"),
-        ("$b^i = 0$", "$b^i = b^i$", "defined by each other"),
+        ("$b^i = 0$", "$b^i = b^i$", "define each other"),
         ("$φ(z) = tanh(z)$", "$φ(z = tanh(z)$", ""),
         ("| `act` | relu or missing |", "| | relu or missing |", "names a key"),
         ("| | tanh, tan |", "| | |", "names a key"),

@@ -172,11 +172,11 @@ def test_another_function(name: str, key: str, value: Any) -> None:
 @pytest.mark.parametrize(
     ("content", "wanted"),
     [
-        (b"", "is no JSON"),
-        (b"{", "is no JSON"),
-        (b"\xff\xfe", "is no JSON"),
-        (b"[" * 100_000, "is no JSON"),
-        (b'{"n_layer": ' + b"9" * 5000 + b"}", "is no JSON"),
+        (b"", "is not JSON"),
+        (b"{", "is not JSON"),
+        (b"\xff\xfe", "is not JSON"),
+        (b"[" * 100_000, "is not JSON"),
+        (b'{"n_layer": ' + b"9" * 5000 + b"}", "is not JSON"),
         (b"[1]", "holds no JSON object"),
     ],
     ids=["empty", "cut off", "no text", "deep", "long", "list"],

@@ -549,7 +549,7 @@ def test_the_definitions_that_are_short_are_generated() -> None:
         (["nowhere", "--to", "torch"], "there is no file nowhere"),
         (
             ["symbolic-transformer", "--to", "numpy", "--of", "y"],
-            "one real number, and this is (n)",
+            "can be differentiated, and this is (n)",
         ),
         (["symbolic-transformer", "--to", "jax", "--of", "logits_0"], "this is (V)"),
         (["{}/open.md", "--to", "torch"], "--set d=…"),
@@ -577,7 +577,7 @@ def test_bad_input(
 
 
 def test_an_unknown_target() -> None:
-    with pytest.raises(vt.VieteError, match="torch, numpy, jax, js, latex, typst, not 'keras'"):
+    with pytest.raises(vt.VieteError, match="torch, numpy, jax, js, latex, typst, not to 'keras'"):
         vt.read("pythia").export("keras")
 
 

@@ -226,7 +226,7 @@ def test_a_graph_of_features_opens() -> None:
         assert made["total"] == pytest.approx(before)
     name = min(opened)
     assert session.answer(dict(kind="made", of=name)) == found["made"][name]
-    with pytest.raises(vt.VieteError, match="no feature that the model made"):
+    with pytest.raises(vt.VieteError, match="not a feature that the model made"):
         session.answer(dict(kind="made", of="x^1_{0,0}"))
 
 
@@ -405,9 +405,9 @@ def test_a_port_that_is_taken_is_said() -> None:
 
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(vt.VieteError, match=f"--port {port} cannot be had"):
+        with pytest.raises(vt.VieteError, match=f"--port {port} is not available"):
             serve(Session.of(MODEL.run(TOKENS)), port)
-    with pytest.raises(vt.VieteError, match="--port 99999 cannot be had"):
+    with pytest.raises(vt.VieteError, match="--port 99999 is not available"):
         serve(Session.of(MODEL.run(TOKENS)), 99999)
 
 

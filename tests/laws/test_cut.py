@@ -98,7 +98,7 @@ def test_members_and_refusals() -> None:
     with pytest.raises(VieteError, match=r"is derived, .* no equation of GPT-2 computes it"):
         MODEL.cut("W_QK^{i,h}")
     for names, why in (
-        (["A^{i,h}", "A^{i,h}"], "is given already: it is an input of GPT-2"),
+        (["A^{i,h}", "A^{i,h}"], "is already given: it is an input of GPT-2"),
         (["A^{2,1}", "A^{2,1}"], "is given already, as A_given"),
         (["logits"], "no equation of GPT-2 reads logits"),
         (["A^{2,9}"], "there is no A^{2,9}: h runs from 1 to 2"),
@@ -108,7 +108,7 @@ def test_members_and_refusals() -> None:
                 MODEL.cut(*names[:-1]).cut(name)
     with pytest.raises(VieteError, match="values are a run, or arrays by name, not 3"):
         MODEL.cut("x^1", values=3)  # type: ignore[arg-type]
-    with pytest.raises(VieteError, match="what is cut is a value"):
+    with pytest.raises(VieteError, match="cut takes a value"):
         MODEL.cut("W_Q^{i,h}")
     with pytest.raises(VieteError, match=r"x\^1 is cut, and values has no x\^1"):
         MODEL.cut("x^1", values={"x^2": run["x^2"]})

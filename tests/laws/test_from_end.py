@@ -84,7 +84,7 @@ def test_it_is_counted_from_0_in_random_cards(random: Card, data: st.DataObject)
             last = run[f"{equation.name}[{before}-{k}]"]
             first = run[f"{equation.name}[{before}{shape[axis] - k}]"]
             np.testing.assert_array_equal(last, first)
-            with pytest.raises(VieteError, match=f"-{shape[axis] + 1} is not an index here"):
+            with pytest.raises(VieteError, match=f"-{shape[axis] + 1} is not an index"):
                 _ = run[f"{equation.name}[{before}-{shape[axis] + 1}]"]
 
 

@@ -202,17 +202,20 @@ def test_slices() -> None:
 @pytest.mark.parametrize(
     ("job", "sentence"),
     [
-        (lambda c: c.decompose_resid(9), "layer is a block, 0 to 3, not 9"),
-        (lambda c: c.decompose_resid(mode="heads"), "mode is 'all', 'attn' or 'mlp', not 'heads'"),
+        (lambda c: c.decompose_resid(9), "layer must be a block from 0 to 3, not 9"),
+        (
+            lambda c: c.decompose_resid(mode="heads"),
+            "mode must be 'all', 'attn' or 'mlp'",
+        ),
         (lambda c: c.stack_head_results(0), "nothing to stack"),
         (lambda c: c.stack_activation("q", 0), "nothing to stack"),
-        (lambda c: c["blocks.0.hook_nothing"], "is no name of a value"),
+        (lambda c: c["blocks.0.hook_nothing"], "is not a name of a value"),
         (lambda c: c["nothing"], "nothing"),
-        (lambda c: c.model(tokens(), return_type="logit"), "return_type is one of"),
+        (lambda c: c.model(tokens(), return_type="logit"), "return_type must be one of"),
         (lambda c: c.model(tokens(), stop_at_layer=4), "stop_at_layer is a block, 0 to 3, not 4"),
         (lambda c: c.model([[1]], return_type="loss"), "needs a text of at least 2 tokens"),
         (lambda c: c.model.W_gate, "GPT-2 has no W_gate: no parameter of it is one"),
-        (lambda c: c.logit_attrs(c.decompose_resid(), [1, 2], 3), "must be equally many"),
+        (lambda c: c.logit_attrs(c.decompose_resid(), [1, 2], 3), "must have the same length"),
     ],
 )
 def test_wrong_requests(job: Any, sentence: str) -> None:
@@ -284,7 +287,7 @@ def test_on_torch() -> None:
     assert error(model.cpu().to(torch.float64)(tokens()), logits) < 1e-5
     assert ours.to("cpu")["q", 0].device.type == "cpu" == next(model.parameters()).device.type
     assert other.to("cpu")["q", 0] is not None
-    with pytest.raises(VieteError, match="cuda is for arrays of PyTorch"):
+    with pytest.raises(VieteError, match="cuda needs PyTorch arrays"):
         other.to("cuda", move_model=True)
     with pytest.raises(VieteError, match="has no mlp by names of TransformerLens"):
         vt.read("attention-only-2").bind(V=9, d=8, H=2, n_max=9).with_weights().blocks[0].mlp(

@@ -204,9 +204,9 @@ def test_short_names() -> None:
         (("scale", 1), "it may be blocks.{l}.ln1.hook_scale or blocks.{l}.ln1_post.hook_scale or "),
         (("q", 3), "there is no block 3; the 3 blocks of GPT-2 are 0 to 2"),
         ("blocks.7.hook_resid_pre", "there is no block 7"),
-        (("q", "1"), "is no name of a value; write it as"),
+        (("q", "1"), "is not a name of a value; write it as"),
         (7, "7 is not a name of a value"),
-        ((), "is no name of a value"),
+        ((), "is not a name of a value"),
     ],
 )
 def test_wrong_names(key: object, sentence: str) -> None:

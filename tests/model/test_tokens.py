@@ -252,7 +252,7 @@ SENTENCES = [
     ("settings that are none", {"tokenizer.json": PAIRS.dumps(), "tokenizer_config.json": "[]"},
      "holds no JSON object"),
     ("broken settings", {"tokenizer.json": PAIRS.dumps(), "special_tokens_map.json": "{"},
-     "is no JSON"),
+     "is not JSON"),
 ]  # fmt: skip
 
 

@@ -215,7 +215,7 @@ def test_shapes_with_numbers() -> None:
     [
         ({"detail": "some"}, "parts or equations"),
         ({"lengths": {"T": 257}}, "1 to 256"),
-        ({"lengths": {"m": 1}}, "no length m; it has T"),
+        ({"lengths": {"m": 1}}, "no length m; its lengths are T"),
     ],
 )
 def test_what_cannot_be_drawn(more: dict, said: str) -> None:

@@ -691,10 +691,10 @@ def test_names_are_taken_in_any_spelling() -> None:
 FLAT = ["y = A M", "a = argmax(y)", "L = <p, a>"]
 BAD = [
     (["y = A"], {}, "has no loss"),
-    (["y = A"], {"of": "y"}, "what is differentiated is one real number, and this is (n, m)"),
+    (["y = A"], {"of": "y"}, "only one real number can be differentiated, and this is (n, m)"),
     (["y^h = F^h"], {"of": "<y^h_0, y^h_1>"}, "one for each h"),
     (["y = A"], {"of": "argmax(y_0)"}, "a whole number, which has no derivative"),
-    (["y = A"], {"of": "y_0 +"}, "breaks off"),
+    (["y = A"], {"of": "y_0 +"}, "ends too early"),
     (["y = A"], {"of": ""}, "missing"),
     (["y = A"], {"of": 3}, "formula as text"),
     (["y = argmax(A)", "z = y + 0", "L = <z, z>"], {}, "y = argmax(A) (line"),

@@ -123,7 +123,7 @@ def test_folders_that_hold_no_run(folder: Path) -> None:
 
     assert "there is no such folder" in fails(folder / "gone")
     (folder / "empty").mkdir()
-    assert "there are no weights in it" in fails(folder / "empty")
+    assert "the folder has no weights" in fails(folder / "empty")
     (folder / "tokenizer.json").rename(folder / "kept.json")
     assert "there is no tokenizer.json in it" in fails(folder, "--text", "1")
     (folder / "kept.json").rename(folder / "tokenizer.json")

@@ -284,7 +284,7 @@ def test_what_does_not_fit() -> None:
     refused("train part has 90 tokens, and a window takes 91", model, data, v, 1, 90)
     refused("validation part has 10 tokens", model, data, v, 1, 20, part="validation")
     refused("has a vocabulary of 37, and the data needs 70", CARD, data, flat(100, 70)[1], 1, 8)
-    refused("is plain text, with no assistant", model, data, v, 1, 8, loss_on="assistant")
+    refused("is plain text, so it has no assistant", model, data, v, 1, 8, loss_on="assistant")
     refused("--loss-on is one of all, assistant, not user", model, data, v, 1, 8, loss_on="user")
     refused("part is 'train' or 'validation'", model, data, v, 1, 8, part="test")
     refused("--batch is a whole number from 1, not 0", model, data, v, 0, 8)

@@ -212,7 +212,7 @@ WRONG_LINES = [
     ('{"text": 3}\n', r":1:1: 'text' is text, not int"),
     ('{"text": "\\ud83d"}\n', r":1:1: this line holds half a surrogate pair"),
     ("[" * 100_000 + "\n", r":1:1: this line is not JSON"),
-    ("\n \n", "nothing but blank lines"),
+    ("\n \n", "only blank lines"),
     ('{"messages": []}\n', ":1:1: 'messages' is a list"),
     ('{"messages": [{"role": "bot", "content": "x"}]}', ":1:1: there is no role 'bot'"),
     ('{"messages": [{"role": "user", "content": 3}]}', "'content' is text, not int"),

@@ -186,7 +186,7 @@ def test_a_run_is_not_begun_over_another(tmp_path: Path) -> None:
     trained(tmp_path)
     with pytest.raises(VieteError, match=r"at step 12; go on with --resume"):
         started(tmp_path)
-    with pytest.raises(VieteError, match=r"no run of `viete train`"):
+    with pytest.raises(VieteError, match=r"not a run of `viete train`"):
         resume({}, tmp_path / "elsewhere", "latest")
 
 

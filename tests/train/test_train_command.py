@@ -102,7 +102,7 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
     assert "give -o RUN/" in refused(*SMALL)
     assert "give a CARD and --data" in refused("train", "-o", tmp_path)
     assert "leave out CARD" in refused(*SMALL, "-o", tmp_path, "--resume")
-    assert "no run of `viete train`" in refused("train", "-o", tmp_path, "--revision", "best")
+    assert "not a run of `viete train`" in refused("train", "-o", tmp_path, "--revision", "best")
     assert "--lr is a number from 0" in refused(*SMALL, "-o", tmp_path, "--lr", -1)
     assert "there is no such file" in refused(
         "train", "gpt2", "--data", tmp_path / "nothing.txt", "-o", tmp_path

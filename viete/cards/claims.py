@@ -91,7 +91,7 @@ def restricted(claim: Claim, source: Text, clause: list[Token], scope: Scope) ->
         if "..." in signs:
             found = parse_range_of(source, part, scope)
             if found[0] not in scope.indices:
-                raise source.error(f"{found[0]} is not an index here", part[0].start, part[0].end)
+                raise source.error(f"{found[0]} is not an index", part[0].start, part[0].end)
             claim = replace(claim, ranges=(*claim.ranges, found))
             continue
         condition = (member if "∈" in signs else parse_tokens)(source, part, scope)

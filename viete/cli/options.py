@@ -493,7 +493,7 @@ def row_of(text: str, card: CardData, what: str) -> list[int]:
         else:
             known = f" or words of its vocabulary ({' '.join(card.vocabulary[:12])})"
             raise VieteError(
-                f"{what}: {word!r} is no token; give numbers such as 3,1,4"
+                f"{what}: {word!r} is not a token; give numbers such as 3,1,4"
                 f"{known if card.vocabulary else ''}"
             )
     return out

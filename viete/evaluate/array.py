@@ -342,7 +342,7 @@ class Arrays(Algebra[Value, Env[Value]]):
     ) -> Value:  # fmt: skip
         if k > among.count:
             places = "is 1 place" if among.count == 1 else f"are {among.count} places"
-            raise VieteError(f"-{k} is not an index here: there {places}")
+            raise VieteError(f"-{k} is not an index: there {places}")
         return self.gather(v, label, self.sized(among.count - k), item, among, env)
 
     def gathered(self, v: Value, label: str, at: Value, first: int) -> Value:
