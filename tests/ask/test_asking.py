@@ -60,7 +60,7 @@ def test_a_value_of_a_batch_is_one_for_each_text() -> None:
 @pytest.mark.parametrize(
     ("question", "values", "message"),
     [
-        ("x", {"x": V}, "x is a name of GPT-2; give yours another name, such as my_x"),
+        ("x", {"x": V}, "x is a name of GPT-2; give your value another name, such as my_x"),
         ("x^1", {"d": 3}, "d is a dimension of GPT-2"),
         ("x^1", {"LN": V}, "LN is a name of GPT-2"),
         ("<x^2_1, probe>", {"probe": V[:7]}, "two vectors of one length, not .d. and .7."),
@@ -254,7 +254,7 @@ def test_the_values_of_another_run_have_a_prime(question: str, other: Any, answe
 def test_what_two_runs_do_not_share(question: str, message: str) -> None:
     with pytest.raises(VieteError, match=message):
         RUN.ask(question, against=LONGER)
-    with pytest.raises(VieteError, match="against is another run, not 3"):
+    with pytest.raises(VieteError, match="against must be another run, not 3"):
         RUN.ask("x^1", against=3)
     exact = vt.read("exact-lesson")
     with pytest.raises(VieteError, match="both runs must be in the same numbers"):

@@ -174,7 +174,7 @@ def test_texts_of_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert card.check(None, tmp_path / "page.md").verdicts[0].texts == 6
     (verdict,) = card.check(None, "t_j ≤ 2 for 1 text of lines.txt").verdicts
     assert verdict.texts == 3 and "for 1 texts of lines.txt" in verdict.written
-    with pytest.raises(VieteError, match="has 2 texts, and the claim is about 3"):
+    with pytest.raises(VieteError, match="has 2 texts, but the claim is about 3"):
         card.check(None, "t_j ≤ 2 for 3 texts of lines.txt")
     with pytest.raises(VieteError, match="no such file of texts"):
         card.check(None, "t_j ≤ 2 for texts of nothing.txt")

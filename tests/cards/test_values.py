@@ -124,7 +124,7 @@ def test_without_a_value_there_is_no_literal():
         ("[1 2 3; 4 5 6", "[", "never closed"),
         ("[1 2 1/0; 4 5 6]", "1/0", "divides by zero"),
         ("[]", "[]", "1 × 0"),
-        ("I", "I", "I is a square matrix, and W is 2 × 3"),
+        ("I", "I", "I is a square matrix, but W is 2 × 3"),
         ("one", "one", "a literal is a number"),
         ("1 2", "1 2", "a literal is a number"),
         ("1e999", "1e999", "a literal is a number"),

@@ -216,7 +216,7 @@ def test_bytes():
     assert found.weights.bytes("float64").number == 8 * 70_426_624
     assert str(found.cache.per_token.bytes("bfloat16")) == "4 H N d_k = 12,288"
     assert found.cache.full.bytes("int8").number == 2 * 6 * 512 * 2048
-    with pytest.raises(VieteError, match="no dtype 'float' here; there are float64"):
+    with pytest.raises(VieteError, match="unknown dtype 'float'; use one of float64"):
         found.weights.bytes("float")
 
 

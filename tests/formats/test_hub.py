@@ -131,7 +131,7 @@ def test_paths_go_before_ids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     saved(LLAMA, Path("owner/tiny"), weights)
     found = vt.load("owner/tiny").weights["W_E"]
     assert np.array_equal(found, weights["W_E"])
-    with pytest.raises(vt.VieteError, match="is a path on this machine, which has no revision"):
+    with pytest.raises(vt.VieteError, match="is a path on this machine, so it has no revision"):
         vt.load("owner/tiny", revision="main")
     with pytest.raises(vt.VieteError, match="there is no such folder"):
         vt.load(Path("owner/other"))

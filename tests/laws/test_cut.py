@@ -106,11 +106,11 @@ def test_members_and_refusals() -> None:
         with pytest.raises(VieteError, match=re.escape(why)):
             for name in names:
                 MODEL.cut(*names[:-1]).cut(name)
-    with pytest.raises(VieteError, match="values are a run, or arrays by name, not 3"):
+    with pytest.raises(VieteError, match="values must be a run, or arrays by name, not 3"):
         MODEL.cut("x^1", values=3)  # type: ignore[arg-type]
     with pytest.raises(VieteError, match="cut takes a value"):
         MODEL.cut("W_Q^{i,h}")
-    with pytest.raises(VieteError, match=r"x\^1 is cut, and values has no x\^1"):
+    with pytest.raises(VieteError, match=r"x\^1 is cut, but values has no x\^1"):
         MODEL.cut("x^1", values={"x^2": run["x^2"]})
     with pytest.raises(VieteError, match="is a card and keeps no values"):
         GPT2.cut("A^{i,h}", values=run)

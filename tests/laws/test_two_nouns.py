@@ -185,7 +185,7 @@ def test_a_dtype_is_read_alike_for_weights_drawn_and_loaded(
         str(w.dtype) for w in model.weights.values()
     }
     for make in (SHIPPED.with_weights, lambda **given: vt.load(model.path, **given)):
-        with pytest.raises(vt.VieteError, match="weights cannot be of dtype 'int8'"):
+        with pytest.raises(vt.VieteError, match="weights cannot have dtype 'int8'"):
             make(framework=framework, dtype="int8")
 
 

@@ -142,15 +142,15 @@ def test_a_factor_for_many() -> None:
 @pytest.mark.parametrize(
     ("job", "sentence"),
     [
-        (lambda a: FactoredMatrix(a, a), "factors of shapes (3, 2) and (3, 2) have no product"),
-        (lambda a: FactoredMatrix(a, a[0]), "have no product"),
+        (lambda a: FactoredMatrix(a, a), "(3, 2) and (3, 2) cannot be multiplied"),
+        (lambda a: FactoredMatrix(a, a[0]), "cannot be multiplied"),
         (lambda a: FactoredMatrix(a, a.T) @ a.T, "(3, 3) times (2, 3) is no product"),
         (lambda a: a @ FactoredMatrix(a, a.T), "(3, 2) times (3, 3) is no product"),
         (lambda a: FactoredMatrix(a, np.ones((2, 5))).eigenvalues, "not 3 × 5"),
         (lambda a: FactoredMatrix(a, a.T) * a, "with @, not *"),
         (lambda a: FactoredMatrix(a, a.T)[0, 0, 0], "has no part (0, 0, 0)"),
         (lambda a: FactoredMatrix(np.ones((2, 3, 2)), np.ones((3, 2, 3))),
-         "(2,) and (3,) have different numbers of matrices"),
+         "(2,) and (3,) are different batch shapes"),
     ],
 )  # fmt: skip
 def test_wrong(job: Any, sentence: str) -> None:

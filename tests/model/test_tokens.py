@@ -99,9 +99,9 @@ def test_a_long_text_is_cut_at_the_context(loaded: Any) -> None:
 def test_single_tokens(loaded: Any) -> None:
     cat = loaded.to_single_token(" the")
     assert loaded.to_single_str_token(cat) == " the"
-    with pytest.raises(vt.VieteError, match=r"'zzqq' is 4 tokens and not one"):
+    with pytest.raises(vt.VieteError, match=r"'zzqq' is 4 tokens, not one"):
         loaded.to_single_token("zzqq")
-    with pytest.raises(vt.VieteError, match="one token is wanted"):
+    with pytest.raises(vt.VieteError, match="give one token, not 2"):
         loaded.to_single_str_token([1, 2])
     with pytest.raises(vt.VieteError, match="there is no token 9999"):
         loaded.to_single_str_token(9999)
@@ -110,7 +110,7 @@ def test_single_tokens(loaded: Any) -> None:
     assert loaded.get_token_position(" the", text) == tokens.index(" the")
     assert loaded.get_token_position(" the", text, prepend_bos=False) == tokens.index(" the") - 1
     assert loaded.get_token_position(" the", loaded.to_tokens(" the the"), mode="last") == 2
-    with pytest.raises(vt.VieteError, match="does not stand in it"):
+    with pytest.raises(vt.VieteError, match="the text has no token"):
         loaded.get_token_position(" dog", text)
 
 

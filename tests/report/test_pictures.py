@@ -178,5 +178,5 @@ def test_the_command(tmp_path: Path) -> None:
 
 
 def test_only_questions_and_expansions_are_drawn() -> None:
-    with pytest.raises(vt.VieteError, match="a value is asked for by its name or a formula, not 3"):
+    with pytest.raises(vt.VieteError, match="ask for a value by its name or a formula, not by 3"):
         vt.read("exact-lesson").with_weights(seed=0).run([0, 1]).draw(3)

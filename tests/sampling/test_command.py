@@ -103,7 +103,7 @@ def test_what_it_prints(folder: Path, options: list[Any], said: str | None) -> N
         (["--text", "1", "--count", "0"], "count is a whole number"),
         (["--text", "1", "--most", "-1"], "most is a whole number"),
         (["--text", "1", "--seed", "-1"], "seed is a whole number"),
-        (["--text", "1", "--keep", "7"], "keep is how many of the 6 tokens"),
+        (["--text", "1", "--keep", "7"], "keep must be a number of tokens up to the context of 6"),
         (["--text", "1", "--tokens", "1"], "either --text or --tokens"),
         (["--tokens", "1,12"], "not among the ids 0 … 11"),
         (["--tokens", "1,2/3,4"], "takes one sequence"),
@@ -128,7 +128,7 @@ def test_folders_that_hold_no_run(folder: Path) -> None:
     assert "there is no tokenizer.json in it" in fails(folder, "--text", "1")
     (folder / "kept.json").rename(folder / "tokenizer.json")
     save_vocabulary(Characters("0123456789abc"), folder / "tokenizer.json")
-    assert "the vocabulary has 13 tokens, and the card knows 12" in fails(folder, "--text", "1")
+    assert "the vocabulary has 13 tokens, but the card only 12" in fails(folder, "--text", "1")
     save_vocabulary(Characters("0123456789"), folder / "tokenizer.json")
     assert "the prompt is empty" in fails(folder)
     save_safetensors(folder / "model.safetensors", {"B": np.zeros((3, 3))})

@@ -248,8 +248,8 @@ def test_state_is_checked(tmp_path: Path) -> None:
     state = json.loads(json.dumps(made().state))
     made().check(state)
     for name, value, said in (
-        ("batch", 3, "with batch 2, .* not 3"),
-        ("length", 9, "with length 8, .* not 9"),
+        ("batch", 3, "with batch 2, .* not with 3"),
+        ("length", 9, "with length 8, .* not with 9"),
         ("seed", 1, "with seed 0"),
         ("part", "validation", "with part train"),
         ("validation", 0.2, "with validation 0.1"),
@@ -286,7 +286,7 @@ def test_what_does_not_fit() -> None:
     refused("has a vocabulary of 37, and the data needs 70", CARD, data, flat(100, 70)[1], 1, 8)
     refused("is plain text, so it has no assistant", model, data, v, 1, 8, loss_on="assistant")
     refused("--loss-on is one of all, assistant, not user", model, data, v, 1, 8, loss_on="user")
-    refused("part is 'train' or 'validation'", model, data, v, 1, 8, part="test")
+    refused("part must be 'train' or 'validation'", model, data, v, 1, 8, part="test")
     refused("--batch is a whole number from 1, not 0", model, data, v, 0, 8)
     refused("--length is a whole number from 1, not 0", model, data, v, 1, 0)
     refused("share of the data", model, data, v, 1, 8, validation=1.5)

@@ -68,17 +68,17 @@ def test_damage_is_named_and_the_previous_used_when_asked(
 
 def test_another_cards_checkpoint_is_refused(tmp_path: Path) -> None:
     path = saved(tmp_path, 5)
-    with pytest.raises(VieteError, match="of another card \\(Some card\\)"):
+    with pytest.raises(VieteError, match="to another card \\(Some card\\)"):
         load(path, "another card")
 
 
 @pytest.mark.parametrize(
     ("which", "said"),
-    [("best", "no checkpoint in it has a validation"), ("30", "there are 10$"),
+    [("best", "no checkpoint has a validation"), ("30", "there are 10$"),
      ("previous", "no checkpoint before that of step 10"), ("soon", "latest, previous, best")],
 )  # fmt: skip
 def test_what_is_not_there_is_said(tmp_path: Path, which: str, said: str) -> None:
-    with pytest.raises(VieteError, match="no checkpoint in it to go on from"):
+    with pytest.raises(VieteError, match="no checkpoint to resume from"):
         choose(tmp_path, which)
     saved(tmp_path, 10)
     with pytest.raises(VieteError, match=said):

@@ -93,15 +93,15 @@ WRONG_DIALOGS = [
     (ONE.replace("User", "Assistant", 1).replace("user", "assistant"), r":2:1: Assistant is out"),
     ("User: <user>a</user>\n" + ONE, r":2:1: System is out of order: after User comes Assistant"),
     ("Assistant: <assistant>a</assistant>\n", r":1:1: Assistant is out of order: at the begin"),
-    (ONE.replace("<user>hi", "<usr>hi"), r":2:1: what the user says stands between <user> and"),
+    (ONE.replace("<user>hi", "<usr>hi"), r":2:1: the user's words must stand between <user> and"),
     (ONE.replace("hi</user>", "hi"), r":2:1: <user> is not closed with </user>"),
     (ONE.replace("</assistant>", ""), r":3:1: <assistant> is not closed"),
-    (ONE.replace("hi</user>", "hi</user> there"), r":2:1: something follows </user>"),
-    (ONE.replace("hi<", "<eot><"), r":2:1: <eot> stands inside what is said"),
+    (ONE.replace("hi</user>", "hi</user> there"), r":2:1: nothing may follow </user>"),
+    (ONE.replace("hi<", "<eot><"), r":2:1: <eot> cannot stand inside a turn"),
     (ONE.replace("<eot>", "<end>"), r":4:1: a dialog's last line is 'End: <eot>'"),
     (
         ONE + "\n" + ONE.replace("End: <eot>\n", ""),
-        r":8:1: the dialog that begins in line 6 is not",
+        r":8:1: the dialog that begins in line 6 does not",
     ),
 ]
 
@@ -198,7 +198,7 @@ def test_nothing_there(tmp_path: Path) -> None:
     (tmp_path / "x.bin").write_bytes(b"\0\1")
     with pytest.raises(VieteError, match=r"holds no text files .only 1 that are not"):
         read_data(tmp_path)
-    with pytest.raises(VieteError, match="no kind of data 'csv'"):
+    with pytest.raises(VieteError, match="unknown kind of data 'csv'"):
         read_data(tmp_path, "csv")
 
 
@@ -208,7 +208,7 @@ WRONG_LINES = [
     ('{"text": "a"}\n{"text": \n', r":2:10: this line is not JSON \(Expecting value\)"),
     ('{"text": "a"}\n\n["b"]\n', r":3:1: a line of data is a JSON object, not list"),
     ('{"text": "a"}\n{"messages": []}\n', r":2:1: the lines before this one have 'text'"),
-    ('{"body": "a"}\n', r":1:1: a line of data has a 'text' or 'messages'"),
+    ('{"body": "a"}\n', r":1:1: a line of data needs 'text' or 'messages'"),
     ('{"text": 3}\n', r":1:1: 'text' is text, not int"),
     ('{"text": "\\ud83d"}\n', r":1:1: this line holds half a surrogate pair"),
     ("[" * 100_000 + "\n", r":1:1: this line is not JSON"),

@@ -34,7 +34,7 @@ def test_the_dialog_transformer() -> None:
     assert training_inputs(with_loss_weights(vt.read("dialog-transformer"))).padded
 
 
-REFUSED = dict.fromkeys(("bert", "roberta"), "has no logits")
+REFUSED = dict.fromkeys(("bert", "roberta"), "no logits to make one from")
 REFUSED |= dict.fromkeys(("transformer-2017", "t5"), "needs its input t")
 
 
@@ -53,7 +53,7 @@ def test_shipped_cards(name: str) -> None:
     assert vt.read(made.write()) == made
 
 
-SEE_ALL = {"formal-encoder", "symbolic-transformer"}
+SEE_ALL = {"formal-encoder", "symbolic-transformer", "letters-attention"}
 
 M = "- $m ∈ \\{0, 1\\}^n$: where the loss counts\n"
 BY_HAND = [
@@ -110,7 +110,7 @@ def test_a_loss_that_shifts_by_itself() -> None:
     ("model", "message"),
     [
         (vt.read("pythia"), None),
-        (vt.read("gpt2"), "GPT-2 says no loss to train by"),
+        (vt.read("gpt2"), "GPT-2 has no loss to train by"),
         (card(inputs=TARGETS + "- $z ∈ ℝ^{n × d}$\n"), "needs its input z"),
         (card("<q, q>", "- $q ∈ ℝ^n$: a vector\n"), "needs its input q"),
     ],
@@ -140,5 +140,5 @@ def test_vocabularies() -> None:
 def test_a_loss_of_its_own_kind_cannot_be_weighted() -> None:
     model = card("-mean(table_{j<n}(logsoftmax(logits)_{j,y_j}))")
     assert training_inputs(model).targets == "y"
-    with pytest.raises(VieteError, match="cannot say which positions count: its loss is L ="):
+    with pytest.raises(VieteError, match="cannot choose which positions count: its loss is L ="):
         with_loss_weights(model)

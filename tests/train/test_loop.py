@@ -178,13 +178,13 @@ def test_a_card_changed_since_is_refused(tmp_path: Path) -> None:
     trained(tmp_path)
     card = tmp_path / "card.md"
     card.write_text(card.read_text().replace("softmax", "causal"))
-    with pytest.raises(VieteError, match="this checkpoint is of another card"):
+    with pytest.raises(VieteError, match="this checkpoint belongs to another card"):
         resume({"steps": 20}, tmp_path, "latest")
 
 
 def test_a_run_is_not_begun_over_another(tmp_path: Path) -> None:
     trained(tmp_path)
-    with pytest.raises(VieteError, match=r"at step 12; go on with --resume"):
+    with pytest.raises(VieteError, match=r"at step 12; continue it with --resume"):
         started(tmp_path)
     with pytest.raises(VieteError, match=r"not a run of `viete train`"):
         resume({}, tmp_path / "elsewhere", "latest")

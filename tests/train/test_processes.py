@@ -196,7 +196,7 @@ def test_what_the_first_process_refuses_ends_all(
     said, codes = launcher(3, *command, "-o", str(one))
     assert codes == [2, 2, 2]
     assert said == (
-        f"viete: {one}: there is a run in it, at step {STEPS}; go on with --resume, or give "
+        f"viete: {one}: the folder has a run, at step {STEPS}; continue it with --resume, or give "
         f"another folder\n"
     )
     said, codes = launcher(2, "train", "gtp2", "--data", "dialogs", "-o", str(one))

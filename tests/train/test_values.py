@@ -235,14 +235,14 @@ def test_what_does_not_fit_is_said(toy: Path, tmp_path: Path) -> None:
     assert "does not learn values of a model" in said("gpt2")
     assert "give --reads and --writes" in said("transcoder")
     assert "leave out --writes" in said("sae", "--writes", "x")
-    assert "has a row for each position" in said("sae", "--reads", "x_0")
+    assert "with a row for each position" in said("sae", "--reads", "x_0")
     assert "what features read" not in said("sae", "--reads", "z")
     assert "learned from running text" in said("sae", "--data", "dialogs")
     assert "go together" in viete("train", "sae", "--reads", "x", "--data", "dialogs",
                                   "-o", tmp_path / "run", code=2).err  # fmt: skip
     assert not (tmp_path / "run").exists()
     (tmp_path / "toy.md").write_text(TOY)
-    assert "is no card of features" in viete("export", toy / "model", "--to", "saelens", "-o",
+    assert "is not a card of features" in viete("export", toy / "model", "--to", "saelens", "-o",
                                              tmp_path / "out", code=2).err  # fmt: skip
     with pytest.raises(vt.VieteError, match="does not say what its features read"):
         vt.read("sae").bind(d=8, F=4).with_weights(seed=0).save(tmp_path / "bare")

@@ -123,10 +123,10 @@ def test_ids_that_there_are_not() -> None:
 def test_wrong_vocabularies() -> None:
     with pytest.raises(VieteError, match="single characters, each once"):
         Characters(["a", "bc"])
-    with pytest.raises(VieteError, match="has no room for the 256 bytes and the special"):
+    with pytest.raises(VieteError, match="is too small for the 256 bytes and the"):
         BytePairs.of(WORDS, 200, [END])
     documents = read_data("dialogs")
-    with pytest.raises(VieteError, match="there is no vocabulary 'words'"):
+    with pytest.raises(VieteError, match="unknown vocabulary 'words'"):
         make_vocabulary(documents, "words")
     with pytest.raises(VieteError, match="as many tokens as there are characters"):
         make_vocabulary(documents, "characters", 100)
