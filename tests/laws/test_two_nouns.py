@@ -191,7 +191,7 @@ def test_a_dtype_is_read_alike_for_weights_drawn_and_loaded(
 
 @pytest.mark.parametrize("source", [None, 3, ["gpt2"]])
 def test_what_is_no_model_is_said_in_one_sentence(source: Any) -> None:
-    with pytest.raises(vt.VieteError, match="a model is a folder, a file, an id of the hub"):
+    with pytest.raises(vt.VieteError, match="a model must be a folder, a file, an id of the hub"):
         vt.load(source)
 
 
