@@ -23,10 +23,11 @@ def on_files(files: Any, **_: Any) -> Any:
 
 
 def on_page_content(html: str, **_: Any) -> str:
-    """Tables in boxes that scroll; a header without words is no header."""
+    """Tables in boxes that scroll, with bars in their code; a header without words is none."""
 
     def boxed(m: re.Match[str]) -> str:
         inside = _EMPTY.sub(r"<td\1></td>", _NO_HEAD.sub("", m[1]))
+        inside = inside.replace(r"\|", "|")  # which in code would keep its backslash
         return f'<div class="columns"><table class="plain">{inside}</table></div>'
 
     return _TABLE.sub(boxed, html)
