@@ -64,10 +64,8 @@ const { targetInfos } = await send("Target.getTargets");
 const { targetId } = targetInfos.find((target) => target.type === "page");
 sessionId = (await send("Target.attachToTarget", { targetId, flatten: true })).sessionId;
 for (const domain of ["Page", "Runtime", "Log", "Network"]) await send(`${domain}.enable`);
-if (asked.permissions.length) {
-  await send("Browser.grantPermissions", { permissions: asked.permissions });
-  await send("Emulation.setFocusEmulationEnabled", { enabled: true }); // only who is in front may use the clipboard
-}
+if (asked.permissions.length) await send("Browser.grantPermissions", { permissions: asked.permissions });
+await send("Emulation.setFocusEmulationEnabled", { enabled: true }); // in front: for the clipboard, and events
 const found = [];
 for (const visit of asked.visits) {
   [events, requests] = [[], []];
