@@ -24,6 +24,8 @@ from viete.code.functions import idioms
 from viete.code.prepared import prepared
 from viete.errors import VieteError
 from viete.library.functions import library
+from viete.report.architecture import write_architecture
+from viete.report.article import write_article
 
 LIBRARIES = {"numpy": {"numpy"}, "torch": {"torch"}, "jax": {"jax"}}
 STANDARD = {"math", "sys"}
@@ -643,3 +645,13 @@ def test_an_article_needs_no_derivative(to: str) -> None:
         r"\\textasciicircum\{\}|\\", lambda m: "^" if len(m[0]) > 1 else "", card.export(to)
     )
     assert f"The backward pass is left out: {refused.value.message}." in text
+
+
+@pytest.mark.parametrize("form", ["latex", "typst"])
+def test_an_article_keeps_the_words_and_the_weights(form: str) -> None:
+    """A handout has all that a reader needs to compute the model by hand."""
+    text = write_article(vt.read("letters-attention"), form)
+    swap = {"latex": r"\begin{pmatrix} 0 & 1 \\ 1 & 0 \end{pmatrix}", "typst": "mat(0, 1; 1, 0)"}
+    assert swap[form] in text and "$I$" in text and "Vocabulary" in text
+    document = write_architecture(vt.read("letters-attention"), "latex")
+    assert swap["latex"] in document and r"\texttt{a} \texttt{b}" in document

@@ -34,6 +34,7 @@ HEAD = r"""\documentclass{article}
 \usepackage{amsmath,amssymb,booktabs,enumitem,longtable}
 \usepackage[margin=2.5cm]{geometry}
 \allowdisplaybreaks
+\setcounter{MaxMatrixCols}{99}
 """
 # Lines and arrows of a drawing, in the letters that every font has.
 DRAWN = str.maketrans("│┊─┄┌┐└┘├┤┬┴┼╭╮╰╯▼►◄⊙×", "|:-.+++++++++++++v><*x")
@@ -42,7 +43,7 @@ HEADINGS = {1: "title", 2: "section*", 3: "subsection*"}
 _SECTION = re.compile(r"^\s*\\(title|(?:sub)*section)\*?\{(.*)\}\s*$")
 _TABLE = re.compile(r"^\s*\\begin\{(?:tabular|longtable|tabularx)\*?\}")
 _SKIP = re.compile(
-    r"^\s*\\(documentclass|usepackage|allowdisplaybreaks|setlist|date|begin\{document|end\{document|"
+    r"^\s*\\(documentclass|usepackage|allowdisplaybreaks|setlist|setcounter|date|begin\{document|end\{document|"
     r"maketitle|toprule|midrule|bottomrule|hline|centering|begin\{table|end\{table|end\{tabular|"
     r"end\{longtable|endhead|medskip|noindent|ifdefined|DeclareUnicodeCharacter|fi)\b"
 )

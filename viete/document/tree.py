@@ -349,11 +349,10 @@ def matrix(block: Matrix, typst: bool = False) -> str:
     labels = [x.strip("`") for x in block.labels]
     plain = is_plain(labels)  # else a word might be read as a command
     if typst:
-        out = f"{block.name} = display(mat({'; '.join(map(', '.join, block.rows))}))"
+        out = f"{block.name} = display({matrix_formula(block.rows, True)})"
         words = "; ".join(f'"{x}"' for x in labels)
         return f"{out} display(mat(delim: #none, {words}))" if labels and plain else out
-    rows = r" \\ ".join(map(" & ".join, block.rows))
-    out = rf"{block.name} = \begin{{pmatrix}} {rows} \end{{pmatrix}}"
+    out = f"{block.name} = {matrix_formula(block.rows)}"
     words = r" \\ ".join(rf"\text{{{x}}}" for x in labels)
     return rf"{out} \begin{{matrix}} {words} \end{{matrix}}" if labels and plain else out
 
@@ -366,6 +365,14 @@ def registered(register: Register) -> TextTable:
         rows.append([name, *(f"${c}$" if c else "" for c in e.cells)])
     return TextTable([Text(t) for t in ("value", *register.columns)],
                      [[Text(c) for c in row] for row in rows])  # fmt: skip
+
+
+def matrix_formula(rows: list[list[str]], typst: bool = False) -> str:
+    """Rows in round brackets as LaTeX or Typst."""
+    if typst:
+        return f"mat({'; '.join(map(', '.join, rows))})"
+    inner = r" \\ ".join(map(" & ".join, rows))
+    return rf"\begin{{pmatrix}} {inner} \end{{pmatrix}}"
 
 
 def is_plain(labels: list[str]) -> bool:

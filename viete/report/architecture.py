@@ -33,6 +33,7 @@ from viete.notation.tree import Apply, Bind, Expr, Ref, num, walk
 from viete.report.drawing import Arrow, Box, Diagram, to_svg, to_text
 from viete.report.drawing.flow import flow
 from viete.report.drawing.sizes import turns
+from viete.report.given_values import vocabulary, with_matrices
 from viete.report.names import SizedCard
 from viete.report.notes import notes
 
@@ -104,6 +105,7 @@ class _Document(SizedCard):
         lengths = [f"${spell(n, self.style)}$ = {self.sizes.values[n]}" for n in model.lengths]
         numbers = listed([f"${self.batch_letter}$ = {self.batch} (batch)", *lengths])
         out += [paragraph(f"The numbers are for {numbers}. Every line follows from the equations.")]
+        out += vocabulary(model)
         if model.notation:
             out += [heading(2, "Notation"), *map(self.write.glossary, model.notation)]
         out += [heading(2, "Data flow")]
@@ -114,6 +116,8 @@ class _Document(SizedCard):
         if found := self.traits.generation():
             out += [heading(2, "Generation process"), *self.generation(found)]
         out += [heading(2, "Parameter count"), *count(self)]
+        if any(p.value for p in model.parameters):
+            out += [heading(2, "Weights"), with_matrices(self.write.parameters(), self.style)]
         if functions := self.functions():
             out += [heading(2, "Functions"), *functions]
         return [*out, heading(2, "Notes"), *notes(self)]

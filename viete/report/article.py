@@ -27,6 +27,7 @@ from viete.errors import Text, VieteError
 from viete.graph.card import CardData, Equation
 from viete.notation.parser import parse
 from viete.notation.tree import Apply, Expr, walk
+from viete.report.given_values import vocabulary, with_matrices
 from viete.rewrite.adjoint import grad
 from viete.rewrite.adjoint.grad import forward_pass
 
@@ -65,14 +66,14 @@ def article(card: CardData, forward: int, style: str, left_out: str = "") -> lis
         "Notation": [w.glossary((names, said(meaning))) for names, meaning in card.notation],
         "Dimensions": columns(w.dimensions(), "symbol value meaning"),
         "Inputs": [item(w.math(w.input(i)), i.meaning) for i in card.inputs],
-        "Parameters": columns(w.parameters(), "symbol shape meaning"),
+        "Parameters": columns(with_matrices(w.parameters(), style), "symbol shape value meaning"),
         "Functions": functions(w, said),
         "Forward pass": equations(w, card.equations[:forward]),
         "Backward pass": [paragraph(left_out)]
         if left_out
         else equations(w, card.equations[forward:]),
     }
-    out: list[Block] = [heading(1, card.title), *map(paragraph, card.about)]
+    out: list[Block] = [heading(1, card.title), *map(paragraph, card.about), *vocabulary(card)]
     for title, blocks in sections.items():
         out += [heading(2, title), *blocks] if blocks else []
     return out
