@@ -1,4 +1,4 @@
-"""The words and the weights that a card gives, for documents: a vocabulary, literals as matrices."""
+"""The vocabulary and the weights that a card gives, for documents: literals as matrices."""
 
 from __future__ import annotations
 
