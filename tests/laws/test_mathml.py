@@ -114,3 +114,15 @@ def test_signs_of_somebodys_prose_have_an_operators_place() -> None:
     assert len(bars) == 4 and len(set(bars)) == 1 and "false" in bars[0]
     assert "≤</mo>" in math("a ≤ b").replace("&#x02264;", "≤")
     assert re.search(r"<mo lspace[^>]*>mod</mo>", math(r"a \bmod p"))
+
+
+@pytest.mark.parametrize("word", ["softmax", "logits", "ReLU", "LN", "mean", "answer"])
+@pytest.mark.parametrize(
+    "prose", ["{}(x)", r"\frac{{{}}}{{2}}", "A = {}(S)", "x_{{{}}}", "d_{}", r"\overline{{{}}}"]
+)
+def test_a_word_of_somebodys_prose_is_upright_and_letters_are_a_product(
+    word: str, prose: str
+) -> None:
+    assert f"<mi>{word}</mi>" in math(prose.format(word))
+    assert f"<mtext>{word}</mtext>" in math(rf"\text{{{word}}}")
+    assert "<mi>Q</mi><mi>K</mi>" in math(r"QK + \alpha")

@@ -53,12 +53,27 @@ def own(formula: str) -> ElementTree.Element | None:
 _WITH_LOW_LINE = re.compile(r"\\operatorname(?=\{\w*\\_)")
 
 
+# A word of the plain spelling, such as softmax, which TeX would set as a product of letters. What
+# stands in the braces of a command such as \text is left as it is, and so is a command's name.
+_WORD = re.compile(
+    r"\\(?:text\w*|math(?!ring)\w+|operatorname|mbox|begin|end)\*?\s*\{[^{}]*\}|\\[A-Za-z]+"
+    r"|(?<![A-Za-z])(?P<word>(?=[A-Za-z]*[a-z])[A-Za-z]{3,}|LN)(?![A-Za-z])"
+)
+
+
+def upright(latex: str) -> str:
+    """LaTeX in which words of the plain spelling are names of operators."""
+    return _WORD.sub(
+        lambda m: rf"\operatorname{{{m['word']}}}" if m["word"] else m[0], latex
+    )  # fmt: skip
+
+
 def converted(latex: str) -> ElementTree.Element | None:
-    """LaTeX as MathML; None of what the converter cannot read."""
+    """LaTeX as MathML; None for LaTeX that the converter cannot read."""
     from latex2mathml.converter import convert
 
     try:
-        latex = _WITH_LOW_LINE.sub(r"\\mathrm", latex).translate(RELATIONS)
+        latex = _WITH_LOW_LINE.sub(r"\\mathrm", upright(latex)).translate(RELATIONS)
         return ElementTree.fromstring(convert(latex))
     except Exception:  # of whatever kind: a card's prose may hold any LaTeX
         return None
