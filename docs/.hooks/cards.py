@@ -21,7 +21,7 @@ LIST = "reference/cards.md"
 TEACHING = ("simple-transformer", "symbolic-transformer")
 GROUPS = {
     "A transformer by hand":
-        "Each card adds one idea to the one before. Learn builds them up.",
+        "Each card adds one idea to the one before. [Learn](../learn/index.md) builds them up.",
     "Small models": "Small enough to read in one go, and to train on a laptop.",
     "From papers and textbooks": "Published systems, with the names that their authors use.",
     "Released models":
@@ -34,7 +34,7 @@ SMALL = {  # sizes for a page to explore, of the dimensions that a card has
     "d_mlp": 12, "n_max": 8, "ell_max": 8, "T_max": 8, "w": 3, "E": 3, "N_P": 11, "n_b": 8, "D": 8,
     "F": 6,
 }  # fmt: skip
-EXPLORED = ("exact-lesson", "gpt2")  # whose pages to explore are shown, and not only their command
+EXPLORED = ("exact-lesson", "gpt2")  # whose pages are shown, not only their commands
 
 
 def on_files(files: Any, config: Any) -> Any:
