@@ -10,6 +10,11 @@ from viete.document.colours import svg_file
 
 _TABLE = re.compile(r"<table>(.*?)</table>", re.S)
 _NO_HEAD = re.compile(r"<thead>\s*<tr>(?:\s*<th[^>]*></th>)+\s*</tr>\s*</thead>\s*")
+_SHORT = re.compile(r"<code>([^<]{1,14})</code>")
+_SECTION = re.compile(
+    r'aria-labelledby="__nav_\w+"( aria-expanded="\w+">\s*<label [^>]*>\s*<span [^>]*></span>\s*)'
+    r"([^<]+?)(\s*</label>)"
+)  # of the navigation: its label is empty where the section has a page of its own
 _EMPTY = re.compile(r"<th([^>]*)></th>")
 
 
@@ -30,9 +35,10 @@ def on_page_content(html: str, **_: Any) -> str:
         inside = inside.replace(r"\|", "|")  # which in code would keep its backslash
         return f'<div class="columns"><table class="plain">{inside}</table></div>'
 
-    return _TABLE.sub(boxed, html)
+    return _SHORT.sub(r'<code class="short">\1</code>', _TABLE.sub(boxed, html))
 
 
 def on_post_page(output: str, **_: Any) -> str:
-    """A name for the theme's search dialog."""
-    return output.replace('role="dialog">', 'role="dialog" aria-label="Search">')
+    """Names for the theme's search dialog and for the sections of its navigation."""
+    output = output.replace('role="dialog">', 'role="dialog" aria-label="Search">')
+    return _SECTION.sub(r'aria-label="\2"\1\2\3', output)
