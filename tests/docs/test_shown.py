@@ -29,7 +29,6 @@ from tests.command_line import viete
 DOCS = Path(__file__).parents[2] / "docs"
 UNPLAYED = {
     "guides/dynamics.md": "trains for a minute",
-    "guides/features.md": "trains for minutes",
     "guides/exploring.md": "serves a page",
 }
 FENCE = re.compile(r"^```(\w*)([^\n`]*)\n(.*?)^```$", re.M | re.S)

@@ -83,11 +83,12 @@ def circuit(
         model = Card.of(card).with_weights(weights.or_drawn(card), seed=weights.seed or 0)
     circuits = model.circuits(of, texts, steps, score, nodes, positions)
     if len(counts) > 1:
+        from viete.document.colours import svg_file
         from viete.report.pictures.curve import curve
 
         shares = circuits.sweep(counts)
         picture = curve(f"Faithfulness of {source.name}", [str(k) for k in counts], shares, "edges")
-        text = picture.svg if output is not None else "\n".join(picture.lines)
+        text = svg_file(picture.svg) if output is not None else "\n".join(picture.lines)
         return emit(text, output)
     chosen = circuits.confirmed if confirm else circuits.largest
     found = findings(circuits, chosen(counts[0]))
