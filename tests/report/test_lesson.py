@@ -472,3 +472,13 @@ def test_a_lesson_ends_in_the_number_of_a_loss() -> None:
     made = viete("lesson", "simple-transformer", "-t", "1,2", "--seed", "3", "--input", "y=2,1",
                  *(x for size in sizes for x in ("--set", size)))  # fmt: skip
     assert "Compute the loss" in made.out
+
+
+def test_derivatives_are_named_and_shown_row_by_row() -> None:
+    """Rows of a weight's derivative are no positions: all of them are shown."""
+    card = vt.read("letters-table").grad()
+    made = lesson(card, [0, 1, 0, 2], card.exact_weights, inputs={"target": [1, 0, 2, 0]})
+    text = write_lesson(made, "text")
+    assert "The derivative of the loss: ∂T" in text
+    assert "By the rule of cross_entropy." in text
+    assert "∂T₀ = " in text and "≈ (0.0450153, 0.0826205, −0.127636)" in " ".join(text.split())

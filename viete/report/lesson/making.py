@@ -161,11 +161,17 @@ class Maker(Teller):
     def step(self, turn: Turn) -> LessonStep:
         """A step with its numbers."""
         out = super().step(turn)
-        for j in self.followed if self.has_positions(turn) else self.followed[-1:]:
-            lines, status = self.side(turn, j)
-            title = f"Position {self.place(j)}" if self.has_positions(turn) else ""
-            out.sides.append(Column(title, lines, j))
-            out.status += status
+        if self.has_positions(turn):
+            for j in self.followed:
+                lines, status = self.side(turn, j)
+                out.sides.append(Column(f"Position {self.place(j)}", lines, j))
+                out.status += status
+        else:
+            sides = [self.side(turn, row) for row in self.own_rows(turn)]
+            out.sides.append(
+                Column("", [x for lines, _ in sides for x in lines], self.followed[-1])
+            )
+            out.status += sides[-1][1]
         out.letters = self.letters()
         if turn is not self.failed:
             out.sides += self.others(turn)
@@ -173,6 +179,12 @@ class Maker(Teller):
             out.status += self.status(turn)
             out.register = self.entry(turn)
         return out
+
+    def own_rows(self, turn: Turn) -> Sequence[int]:
+        """The rows of a matrix whose rows are no positions, such as the derivative of a weight."""
+        if turn is self.failed or ROW not in (stored := self.run.store[turn.makes]).axes:
+            return self.followed[-1:]
+        return range(min(stored.size(ROW), MOST_OTHERS))
 
     def letters(self) -> list[str]:
         """What the letters in the lines of a step stand for."""
@@ -233,6 +245,8 @@ class Maker(Teller):
     def entry(self, turn: Turn) -> list[RegisterRow]:
         """What a turn adds to the register: a row for each head that is shown, one where alike."""
         stored, left = self.run.store[turn.makes], self.at(turn.equation.left, turn)
+        if ROW in stored.axes and not self.has_positions(turn):
+            return []  # its rows are no positions, which the columns are
         letters = [a for a in stored.axes if a not in (ROW, COL)]
         axes = tuple(a for a in stored.axes if a in (ROW, COL))
         array = permute(np, np.asarray(stored.array, dtype=object), stored.axes, (*letters, *axes))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from viete.analysis import roles as role
@@ -62,6 +63,12 @@ HEADINGS = {
 }  # fmt: skip
 
 
+BACKWARD = re.compile(
+    r"from \d+(?=$|[ ,])"
+)  # the meaning that `grad` gives: from 4 by the rule of …
+RULE = re.compile(r"by the rule of (\w+)")
+
+
 class StepWords(Reasons):
     """Titles, chips and reasons of one card's equations; formulas are in ``style``."""
 
@@ -86,6 +93,9 @@ class StepWords(Reasons):
         phrases = [self.phrase(e, r) for r in found]
         if phrases:
             return capital(listed(phrases))
+        if derived(e):
+            derivative = e.name.startswith("partial{")
+            return "The derivative of the loss" if derivative else "A part of the backward pass"
         short = e.meaning.split(":")[0].split(";")[0]
         if short and len(short) <= 60 and "$" not in short:
             return capital(short)
@@ -127,7 +137,9 @@ class StepWords(Reasons):
         found = list(dict.fromkeys(s for r in order for s in self.reasons(e, r, at)))
         found = [s for s in found if s not in self.told]
         self.told.update(found)
-        own = [capital(e.meaning)] * (len(e.meaning.split()) >= (3 if self.roles(e) else 1))
+        own = [derived(e) or capital(e.meaning)] * (
+            len(e.meaning.split()) >= (3 if self.roles(e) else 1)
+        )
         own = [s if s.endswith((".", "!", "?")) else s + "." for s in own]
         own = [s if "*" in s else f"*{s}*" for s in own]
         if not self.roles(e):
@@ -144,6 +156,15 @@ class StepWords(Reasons):
                 tables = "table" in show(f.body) or functions_called(self.card.function, [f.body])
                 if x.op not in self.explainer.defined and not tables:
                     yield self.explainer.function(x.op)
+
+
+def derived(e: Equation) -> str:
+    """How `grad` came to an equation: ``By the rule of softmax``; nothing of any other."""
+    found = BACKWARD.match(e.meaning)
+    if not found:
+        return ""
+    rules = dict.fromkeys(RULE.findall(e.meaning))
+    return f"By the rule of {listed(rules)}" if rules else "By the chain rule"
 
 
 __all__ = ["StepWords"]
