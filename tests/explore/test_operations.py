@@ -15,6 +15,8 @@ from tests.laws.strategies import Card, cards, random_inputs, tiny, varied
 from viete.explore.data import page_data
 from viete.nouns.run import Questions
 
+TWO_BLOCKS = ("letters-induction",)  # with weights for each
+
 
 def check_operations(run: Questions, data: dict[str, Any]) -> None:
     """Each operation of each step, and that the last one makes the step's value."""
@@ -34,7 +36,8 @@ def check_operations(run: Questions, data: dict[str, Any]) -> None:
 @pytest.mark.parametrize("path", varied(), ids=lambda p: Path(p).stem)
 def test_of_shipped_cards(path: str) -> None:
     card = tiny(path)
-    card = card.bind(N=1) if any(d.name == "N" for d in card.dims) else card
+    if any(d.name == "N" for d in card.dims) and Path(path).stem not in TWO_BLOCKS:
+        card = card.bind(N=1)
     run = card.run(inputs=random_inputs(card, n=3), weights=card.initial_weights())
     data = json.loads(json.dumps(page_data(run, meanings=[], live=True), allow_nan=False))
     assert len(data["steps"]) == len(run.program.steps)

@@ -832,8 +832,8 @@ def shipped() -> tuple[str, ...]:
 # a test takes seconds for every card.
 ALIKE = frozenset(
     """dialog-heads dialog-norm dialog-residual dialog-depth gpt-neo gemma hooked-transformer
-    letters-table letters-vectors letters-causal llama2c mistral nanogpt olmo olmo2 opt qwen2 qwen3
-    roberta""".split()
+    letters-table letters-vectors letters-attention letters-causal letters-block letters-learned
+    llama2c mistral nanogpt olmo olmo2 opt qwen2 qwen3 roberta""".split()
 )
 
 
