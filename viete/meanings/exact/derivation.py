@@ -56,6 +56,7 @@ from viete.notation.tree import (
 from viete.rewrite.simplify import evaluated, neutral
 
 MOST, FIRST = 8, 3  # terms that are written, and of a longer sum those before the dots
+MOST_PAIRS = 3  # products of a sum that is written with those that are 0
 SHORT = 12  # numbers in a formula that is written inside another as it came about
 LONG = 28  # letters of a number that is written by its first digits
 DOTS = Ref(Symbol("value", "…"))
@@ -458,13 +459,15 @@ class EntryWriter:
                                  Num(Fraction(len(x.args)))))  # fmt: skip
         if x.op == "dot":
             half = len(x.args) // 2
-            pairs = zip(x.args[:half], x.args[half:], strict=True)
-            return self.terms([
-                Apply("times", (self.inside(a), self.inside(b)))
-                for a, b in pairs if not (a.gone or b.gone)
-            ])  # fmt: skip
+            pairs = [(a, b) for a, b in zip(x.args[:half], x.args[half:], strict=True)
+                     if not (a.gone or b.gone)]  # fmt: skip
+            if self.plain and len(pairs) > MOST_PAIRS:  # of a long sum what is not 0
+                pairs = [p for p in pairs if 0 not in (p[0].rational, p[1].rational)] or pairs[:1]
+            return self.terms([Apply("times", (self.inside(a), self.inside(b))) for a, b in pairs])
         if x.op == "exp":
             power = self.inside(x.args[0])
+            if power == Num(Fraction(1)):
+                return E
             return Apply("pow", (E, power)) if weight(x.args[0]) <= 3 else Apply("exp", (power,))
         if x.op in ("max", "min", "argmax") and len(x.args) > MOST and self.cut:
             args = [inner(a) for a in x.args]

@@ -17,7 +17,7 @@ from viete.evaluate.schedule import Step as Turn
 from viete.evaluate.schedule import program
 from viete.graph.card import CardData
 from viete.meanings.entries import run_entries
-from viete.meanings.exact.derivation import Unevaluated, at_block
+from viete.meanings.exact.derivation import MOST_PAIRS, Unevaluated, at_block
 from viete.meanings.exact.numbers import Number, total
 from viete.meanings.exact.run import ExactRun
 from viete.notation.printer import show
@@ -136,7 +136,13 @@ class Maker(Teller):
             "Every number is exact: nothing is rounded. Behind a root or a power of e stand ≈ and "
             f"its first {self.formulas.digits} digits, which are proven. A number that is too long "
             "to read is cut off after some digits, with … for the rest."
+            + " A sum of more than three products leaves out those that are 0."
+            * self.has_long_sums()
         ]
+
+    def has_long_sums(self) -> bool:
+        """Whether a value has so many columns that products of 0 are left out of its sums."""
+        return any(COL in v.axes and v.size(COL) > MOST_PAIRS for v in self.run.store.values())
 
     def about_positions(self) -> list[str]:
         """Whose numbers they are."""
