@@ -63,7 +63,7 @@ class Index:
 
 @dataclass(frozen=True)
 class Input:
-    """What a run is given: ``t ∈ {low, …, high}^n`` (whole numbers) or ``∈ ℝ^{n × d}``.
+    """An input of a run: ``t ∈ {low, …, high}^n`` (whole numbers) or ``∈ ℝ^{n × d}``.
 
     With index letters it is a family, as a parameter is: one array for every block.
     """
@@ -83,7 +83,7 @@ class Input:
 
 @dataclass(frozen=True)
 class Parameter:
-    """A learned array, one for every value of its index letters; or numbers of a config."""
+    """A learned array, one for every value of its index letters; or numbers from a config."""
 
     symbol: Symbol
     shape: tuple[Expr, ...]
@@ -100,13 +100,13 @@ class Parameter:
 
     @property
     def from_config(self) -> bool:
-        """Whether its numbers are a config's, and not learned: ``config KEY`` for a tensor."""
+        """Whether its numbers come from a config, not from learning: ``config KEY`` for a tensor."""
         return self.checkpoint.startswith("config ")
 
 
 @dataclass(frozen=True)
 class Loop:
-    """``For i = lower, …, upper``: a stretch of equations run once for each i in turn.
+    """``For i = lower, …, upper``: equations that run once for each i in turn.
 
     ``order`` counts a card's loops, so that an encoder's and a decoder's are two. A loop that runs
     ``down`` takes the upper block first.
@@ -121,7 +121,7 @@ class Loop:
 
 @dataclass(frozen=True)
 class Equation:
-    """``left = right``, with the loop and the titled part of the card in which it stands.
+    """``left = right``, with its loop and the titled part of the card that contains it.
 
     ``stated`` is the shape that the card gives; it is checked, and no part of what is said.
     """
@@ -141,24 +141,24 @@ class Equation:
 
     @property
     def reads(self) -> frozenset[str]:
-        """The names that its right side refers to."""
+        """The names on its right side."""
         return self.right.keys
 
 
 def with_right(e: Equation, right: Expr) -> Equation:
-    """An equation with another right side; itself where that is the same."""
+    """An equation with another right side; the same object if nothing changes."""
     return e if right == e.right else restated(e, e.left, right)
 
 
 def restated(e: Equation, left: Ref, right: Expr) -> Equation:
-    """An equation with other sides, which its text says."""
+    """An equation with other sides and a text that shows them."""
     text = Text(show_equation(left, right), e.text.file, e.text.line)
     return replace(e, left=left, right=right, text=text)
 
 
 @dataclass(frozen=True, repr=False)
 class CardData:
-    """A card's content: what the rooms below `viete.nouns` know a card as.
+    """A card's content: the class that the rooms below `viete.nouns` use for a card.
 
     Equal are those that say the same, whatever one can do with them besides.
     """
@@ -185,7 +185,7 @@ class CardData:
 
     @classmethod
     def of(cls, card: CardData) -> Self:
-        """A card as one of this class; always the same object.
+        """A card as an instance of this class; always the same object.
 
         The two are one content, and share whatever is found out about it.
         """
@@ -210,7 +210,7 @@ class CardData:
 
     @cached_property
     def library_names(self) -> dict[str, str]:
-        """What the library calls each of its functions, by what this card calls them.
+        """The library's name for each library function, by this card's name for it.
 
         A card's own function is not among them, whatever its name.
         """
@@ -219,18 +219,18 @@ class CardData:
         return plain | {behind(name): name for name in library()}
 
     def library_name(self, e: Expr) -> str:
-        """The library's name of the function or primitive that is applied here, or nothing."""
+        """The library's name of the function or primitive applied here, or nothing."""
         if not isinstance(e, Apply):
             return ""
         return self.library_names.get(e.op, "" if e.op in self.function else e.op)
 
     def applies(self, e: Expr, name: str) -> bool:
-        """Whether it is a call of the library's function, or of one with its definition."""
+        """Whether a node calls the library's function, or a function with the same definition."""
         found = self.function.get(e.op) if isinstance(e, Apply) else None
         return found is not None and found.body == library()[name].body
 
     def library(self, name: str, *args: Expr) -> Apply:
-        """A call of the library's function, by a name that means it in this card."""
+        """A call of the library's function, by a name that means this function in this card."""
         return library()[name].of(*args, name=behind(name) if name in self.hidden else name)
 
     @cached_property
@@ -249,7 +249,7 @@ class CardData:
         return frozenset(loop.index for loop in self.loops)
 
     def block_letters(self, e: Expr) -> frozenset[str]:
-        """The free letters of a formula that count blocks: of loops, or standing in their place."""
+        """The free letters of a formula that count blocks."""
         own = self.loop_letters
         return (e.free & own) | {letter for slot, letter in e.standing if slot in own}
 
@@ -266,13 +266,13 @@ class CardData:
         return tuple(s for s in symbol.slots if s not in self.loop_letters)
 
     def block_index(self, ref: Ref) -> tuple[Expr, ...]:
-        """Which blocks a reference is to, as formulas."""
+        """The blocks to which a reference points, as formulas."""
         pairs = zip(ref.symbol.slots, ref.index, strict=True)
         return tuple(x for s, x in pairs if s in self.loop_letters)
 
     @cached_property
     def symbols(self) -> dict[str, Symbol]:
-        """What is declared and defined, by its key; values hide dimensions."""
+        """Everything declared or defined, by its key; values hide dimensions."""
         declared: dict[str, Symbol] = {d.name: d.symbol for d in self.dims}
         declared |= {i.name: i.symbol for i in self.inputs}
         declared |= {p.name: p.symbol for p in self.parameters}
@@ -282,7 +282,7 @@ class CardData:
 
     @cached_property
     def operator(self) -> dict[Symbol, Operator]:
-        """The functions that the card derives of its values, by their names."""
+        """The functions that the card derives from its values, by name."""
         return {o.symbol: o for o in self.operators}
 
     @cached_property
@@ -298,17 +298,17 @@ class CardData:
 
     @cached_property
     def words(self) -> Words:
-        """The vocabulary that the card lists, by which a question names tokens."""
+        """The vocabulary that the card lists; questions name tokens by its words."""
         return Words(self.vocabulary)
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """Every word that means something here: what a new name must not be."""
+        """Every word with a meaning in this card; a new name must differ from all of them."""
         own = (o.symbol.base for o in self.operators if not (o.symbol.sub or o.symbol.sup))
         return frozenset((*self.scope.symbols, *self.scope.functions, *self.scope.indices, *own))
 
     def fresh(self, *wishes: str) -> str:
-        """The first of some words that means nothing here, not even as a bound letter."""
+        """The first of these words that has no meaning here, not even as a bound letter."""
         return fresh(self.names | self.bound_letters, wishes)
 
     @cached_property
@@ -324,7 +324,7 @@ class CardData:
         return (*sides, *functions, *(e for c in self.claims for e in c.formulas))
 
     def with_formulas(self, rule: Callable[[Expr], Expr]) -> Self:
-        """The card with what a rule makes of its `formulas`; itself where that is the same."""
+        """The card with a rule applied to its `formulas`; the same card if nothing changes."""
         equations, derived = (
             tuple(with_right(e, rule(e.right)) for e in of) for of in (self.equations, self.derived)
         )
@@ -337,20 +337,20 @@ class CardData:
 
     @cached_property
     def plain_names(self) -> frozenset[str]:
-        """The names without scripts, and the functions: what a bound letter would hide."""
+        """The names without scripts, and the functions: names that a bound letter would hide."""
         plain = (s.base for group in self.scope.symbols.values() for s in group
                  if not (s.sub or s.sup))  # fmt: skip
         return frozenset((*plain, *self.scope.functions))
 
     @cached_property
     def ranges(self) -> dict[str, tuple[Expr, Expr]]:
-        """The bounds of every index letter that is declared with some, and of the loops'."""
+        """The bounds of every index letter that has them, and of the loops' letters."""
         found = {loop.index: (loop.lower, loop.upper) for loop in self.loops}
         return found | {i.name: (i.lower, i.upper) for i in self.indices}
 
     @cached_property
     def size_scope(self) -> Scope:
-        """The names that a size may use: the dimensions alone."""
+        """The names that a size may use: the dimensions only."""
         return Scope.of(d.symbol for d in self.dims)
 
     def size_expr(self, size: Size) -> Expr:
@@ -362,29 +362,29 @@ class CardData:
         return parse(Text(str(size)), self.size_scope)
 
     def substitute(self, e: Expr, **put: Any) -> Expr:
-        """`substitute` in a formula of this card: no new letter means anything else in it."""
+        """`substitute` in a formula of this card, without capturing any of its names."""
         return substitute(e, **put, taken=self.names, ranges=self.ranges)
 
     def apart(self, e: Expr) -> Expr:
-        """`apart` for a formula of this card, with definitions of functions put in."""
+        """`apart` for a formula of this card, with the definitions of functions put in."""
         return apart(e, self.function, self.names, self.ranges)
 
     @cached_property
     def unstated(self) -> CardData:
-        """The model without the shapes and claims that its card states, for other sizes."""
+        """The card without its stated shapes and claims, so that sizes may change."""
         plain = tuple(replace(e, stated=None) for e in self.equations)
         return replace(CardData.of(self), equations=plain, claims=())
 
     @cached_property
     def rewritten(self) -> dict[tuple[Any, ...], Any]:
-        """What `memoised` rewritings have made of this model."""
+        """The results of `memoised` rewritings of this card."""
         return {}
 
     # -- sizes -------------------------------------------------------------------------------------
 
     @cached_property
     def sizes(self) -> dict[str, Fraction]:
-        """The number behind every dimension that has one.
+        """The number of every dimension that has one.
 
         Raises VieteError where a definition is circular or divides by zero.
         """
@@ -419,11 +419,11 @@ class CardData:
 
     @cached_property
     def lengths(self) -> dict[str, Expr]:
-        """Dimensions that are as long as the input, with their greatest value."""
+        """The dimensions that are as long as the input, with their maximum."""
         return {d.name: d.at_most for d in self.dims if d.at_most is not None}
 
     def lengths_of(self, loop: Loop) -> frozenset[str]:
-        """The lengths of the text that say how many turns a loop has; none of a loop of blocks."""
+        """The lengths of the text that set a loop's number of turns; none for a block loop."""
         ends = (self.size(e) for e in (loop.lower, loop.upper))
         names = {n for size in ends if size is not None
                  for n in size.substitute(self.definitions).names()}  # fmt: skip
@@ -431,7 +431,7 @@ class CardData:
 
     @cached_property
     def greatest(self) -> dict[str, Fraction]:
-        """`sizes`, and for every length the greatest that it may be."""
+        """`sizes`, with the maximum of every length added."""
         values = dict(self.sizes)
         for dim in self.dims:
             size = None if dim.at_most is None else self.size(dim.at_most)
@@ -509,7 +509,7 @@ def exact_number(value: int | float | str | Fraction) -> Fraction | None:
 def memoised(
     rewriting: Callable[Concatenate[CardData, P], T],
 ) -> Callable[Concatenate[CardData, P], T]:
-    """A rewriting that is done once for a model and its other arguments: models do not change.
+    """Caches a rewriting by the card and its other arguments; cards do not change.
 
     It is given the content alone, and its cards are given back as the noun that was asked about:
     what is made does not depend on which noun asked first.
@@ -526,7 +526,7 @@ def memoised(
 
 
 def as_noun(noun: type[CardData], made: Any) -> Any:
-    """What a rewriting made; a card, alone or in a tuple, as one of this class."""
+    """The result of a rewriting; a card in it, or in a tuple, becomes an instance of this class."""
     if isinstance(made, CardData):
         return noun.of(made)
     return tuple(as_noun(noun, x) for x in made) if type(made) is tuple else made

@@ -13,13 +13,13 @@ from viete.notation.tree import Apply, Expr
 
 @dataclass(frozen=True)
 class Claim:
-    """``left = right`` (or ``≤``, …) said to hold of every run; ``meaning`` may say when.
+    """``left = right`` (or ``≤``, …), claimed for every run; ``meaning`` may name a number system.
 
     It holds for all values of its letters, of those that satisfy every condition in ``given`` and
     lie in ``ranges``, first and last value included; of letters in ``some`` it holds for one value.
     ``texts`` names the texts that it is about, as ``repeated(16)``; it is empty for all texts.
-    ``count`` says how many of them, 0 as many as there are, or as are drawn.
-    ``refuted`` marks a claim that is said not to hold.
+    ``count`` says how many of them, 0 as many as there are, or as are drawn. ``refuted`` marks a
+    claim that is said not to hold.
     """
 
     statement: Expr
@@ -34,36 +34,36 @@ class Claim:
 
     @property
     def formulas(self) -> tuple[Expr, ...]:
-        """All formulas in it, the statement first."""
+        """All formulas of the claim, the statement first."""
         bounds = (e for _, *ends in self.ranges for e in ends)
         return (self.statement, *self.given, *bounds)
 
     @property
     def free(self) -> frozenset[str]:
-        """The letters that it says something of."""
+        """The letters that the claim is about."""
         own = (self.statement, *self.given)
         return frozenset(x for x, *_ in self.ranges).union(self.some, *(e.free for e in own))
 
     @property
     def keys(self) -> frozenset[str]:
-        """The names of all that it refers to."""
+        """The names to which the claim refers."""
         return frozenset[str]().union(*(e.keys for e in self.formulas))
 
     @property
     def about(self) -> str:
-        """Its texts in words, as ``200 texts of random(2)``; empty for all texts."""
+        """The claim's texts in words, such as ``200 texts of random(2)``; empty for all texts."""
         return f"{self.count or ''} texts of {self.texts}".strip() if self.texts else ""
 
     @property
     def implication(self) -> Expr:
-        """The statement, or one of its conditions fails: a formula of the same letters."""
+        """The statement, or the failure of one of its conditions, as one formula."""
         out = self.statement
         for condition in reversed(self.given):
             out = Apply("or", (Apply("not", (condition,)), out))
         return out
 
     def over(self, rule: Callable[[Expr], Expr]) -> Self:
-        """The claim with what a rule makes of its formulas."""
+        """The claim with a rule applied to its formulas."""
         return replace(
             self,
             statement=rule(self.statement),

@@ -17,7 +17,7 @@ COMPARED: dict[str, Callable[[Fraction, Fraction], bool]] = {
 
 
 def settled(test: Expr, number: Callable[[Expr], Fraction | None]) -> Expr | bool:
-    """Whether a condition holds, or what is left of it where that is not known yet.
+    """Whether a condition holds, or the part of it that is still unknown.
 
     ``number`` gives the number that a formula is, and None for one about heads or entries.
     """
@@ -50,7 +50,7 @@ def unmet(
     tests: Sequence[Expr], ends: Mapping[str, tuple[Fraction, Fraction | None]],
     number: Callable[[Expr], Fraction | None],
 ) -> str | None:  # fmt: skip
-    """A letter of which no value meets all conditions on it alone; None where there may be one.
+    """A letter whose conditions no value satisfies; None if there may be such a value.
 
     ``ends`` are the first and the last value of each letter, whose last may be unknown. The truth
     of a comparison with a number changes there alone, so that its neighbours stand for all values.
@@ -71,12 +71,12 @@ def unmet(
 def holds(
     test: Expr, letter: str, value: Fraction, number: Callable[[Expr], Fraction | None]
 ) -> bool:
-    """Whether a condition on one letter alone holds where that is a number."""
+    """Whether a condition on one letter holds for a given number."""
     return settled(test, lambda e: value if e == Idx(letter) else number(e)) is True
 
 
 def conjuncts(test: Expr) -> Iterator[Expr]:
-    """The conditions that hold together."""
+    """The parts of a conjunction."""
     match test:
         case Apply("and", args):
             for part in args:
@@ -88,7 +88,7 @@ def conjuncts(test: Expr) -> Iterator[Expr]:
 def limits(
     test: Expr, letter: str, number: Callable[[Expr], Fraction | None]
 ) -> list[Fraction] | None:
-    """The numbers that a letter is compared with; None where something else is in a condition."""
+    """The numbers with which a letter is compared; None if a condition contains anything else."""
     match test:
         case Apply("and" | "or" | "not", args):
             found = [limits(x, letter, number) for x in args]

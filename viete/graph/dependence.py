@@ -26,7 +26,7 @@ FURTHEST = 8  # how many blocks back a block may read for a derivative to pass
 
 
 def reachable(start: Iterable[T], following: Callable[[T], Iterable[T]]) -> dict[T, None]:
-    """The least set with ``start`` and all that follows from what is in it, in the order found."""
+    """The least set that contains ``start`` and everything that follows, in the order found."""
     found = dict.fromkeys(start)
     waiting = list(found)
     for item in waiting:  # it grows as we go
@@ -40,18 +40,18 @@ def reachable(start: Iterable[T], following: Callable[[T], Iterable[T]]) -> dict
 def greatest(
     items: Iterable[T], fails: Callable[[T], bool], following: Callable[[T], Iterable[T]]
 ) -> set[T]:
-    """The greatest set of items in which none ``fails``, nor follows from one that is not in it."""
+    """The greatest set of items that do not fail and do not follow from an item outside it."""
     items = list(items)
     return set(items) - reachable(filter(fails, items), following).keys()
 
 
 def names_read(equations: Iterable[Equation]) -> frozenset[str]:
-    """All names that some equations refer to."""
+    """All names to which some equations refer."""
     return frozenset[str]().union(*(e.reads for e in equations))
 
 
 def backward_slice(card: CardData, names: Iterable[str]) -> list[Equation]:
-    """The equations that these values need, their own among them, in the card's order."""
+    """The equations that these values need, including their own, in the card's order."""
     made = equations_by_name(card)
     needed = reachable(names, lambda name: names_read(made.get(name, ())))
     return [e for e in card.equations if e.name in needed]
@@ -60,7 +60,7 @@ def backward_slice(card: CardData, names: Iterable[str]) -> list[Equation]:
 def forward_slice(
     card: CardData, names: Iterable[str], passes: Callable[[Equation, str], bool] | None = None
 ) -> set[str]:
-    """The names, and those of all values that are made of them.
+    """These names, and the names of all values computed from them.
 
     ``passes`` says whether an equation that reads a name hands it on; all do unless it is given.
     """
@@ -74,7 +74,7 @@ def forward_slice(
 
 
 def equations_by_name(card: CardData) -> dict[str, list[Equation]]:
-    """The equations that make each value: x^0 and x^i make one."""
+    """The equations that define each value: those of x^0 and x^i together."""
     made: dict[str, list[Equation]] = {}
     for e in card.equations:
         made.setdefault(e.name, []).append(e)
@@ -82,7 +82,7 @@ def equations_by_name(card: CardData) -> dict[str, list[Equation]]:
 
 
 def functions_called(functions: Mapping[str, Function], formulas: Iterable[Expr]) -> list[str]:
-    """The names of the functions that formulas apply, themselves or through each other."""
+    """The names of the functions that formulas call, directly or through each other."""
 
     def called(e: Expr) -> Iterable[str]:
         return (x.op for x in walk(e) if isinstance(x, Apply) and x.op in functions)
@@ -113,7 +113,7 @@ def reaching_definitions(card: CardData) -> Definitions:
 
 
 class Definitions:
-    """Who makes what an equation reads; equations are named by their positions in the card."""
+    """Which equations define what an equation reads; a card's equations are named by position."""
 
     def __init__(self, card: CardData) -> None:
         self.card = card
@@ -126,7 +126,7 @@ class Definitions:
     def of(
         self, k: int, ref: Ref, bound: Collection[str] = frozenset()
     ) -> list[tuple[int, bool]]:  # fmt: skip
-        """The equations that may make what equation k calls ``ref``, and whether it goes around.
+        """The equations that may define ``ref`` in equation k, and whether it goes around the loop.
 
         What goes around is of an earlier turn of the loop that both stand in. ``bound`` are the
         letters that a sum or the like around the reference runs over.
@@ -152,14 +152,14 @@ class Definitions:
         return out
 
     def block(self, ref: Ref) -> int | None:
-        """The slot of a reference that says the block, where there is one such."""
+        """The index slot of a reference that names the block, if it has one."""
         slots = [n for n, s in enumerate(ref.symbol.slots) if s in self.card.loop_letters]
         return slots[0] if len(slots) == 1 else None
 
     def may_make(
         self, m: Equation, at: int, index: Expr, step: int | None, loop: Loop | None
     ) -> bool:
-        """Whether an equation before may make the block ``index`` = the loop's letter + step."""
+        """Whether an earlier equation may define block ``index`` = the loop's letter + step."""
         size, made = self.card.size, self.card.size(m.left.index[at])
         if step is None or loop is None:
             value = size(index)
@@ -178,7 +178,7 @@ class Definitions:
         return a == b or (a is not None and b is not None and self.number(a - b) == 0)
 
     def outside(self, value: Size, lower: Size | None, upper: Size | None) -> bool:
-        """Whether ``value`` is known to lie outside a range."""
+        """Whether ``value`` certainly lies outside a range."""
         below = None if lower is None else self.number(value - lower)
         above = None if upper is None else self.number(upper - value)
         return (below is not None and below < 0) or (above is not None and above < 0)
@@ -186,7 +186,7 @@ class Definitions:
     # -- every value is defined before it is used, once, and for the blocks it is used with --------
 
     def check(self) -> None:
-        """Raises VieteError, at the equation, for a value that is not there where it is used."""
+        """Raises VieteError, at the equation, for a value that is used where it does not exist."""
         for k, equation in enumerate(self.card.equations):
             self.check_once(k, equation)
             for ref in dict.fromkeys(refs(equation.right)):
@@ -204,7 +204,7 @@ class Definitions:
                 )
 
     def check_blocks(self, equation: Equation, ref: Ref) -> None:
-        """That a block number is whole, and a parameter's within its range, where it is known."""
+        """Check known block numbers: each is whole, and a parameter's is within its range."""
         if ref.symbol.kind not in ("value", "parameter"):
             return
         size, loop, ranges = self.card.size, equation.loop, self.ranges
@@ -236,7 +236,7 @@ class Definitions:
             self.checked.add(place)
 
     def check_defined(self, k: int, equation: Equation, ref: Ref) -> None:
-        """That some definition reaches a reference, in the first block as well."""
+        """Check that a definition reaches a reference, in the first block too."""
         at, loop, found = self.block(ref), equation.loop, self.of(k, ref)
         step = None if at is None or loop is None else offset(ref.index[at], loop.index)
         if self.there(k, ref, at, step, found):
@@ -272,7 +272,7 @@ class Definitions:
     def there(
         self, k: int, ref: Ref, at: int | None, step: int | None, found: list[tuple[int, bool]]
     ) -> bool:
-        """Whether the definitions that reach a reference make it in every turn of its loop."""
+        """Whether the definitions that reach a reference define it in every turn of its loop."""
         size, loop = self.card.size, self.card.equations[k].loop
         makers = [(self.card.equations[j], j < k, around) for j, around in found]
         if at is None or any(

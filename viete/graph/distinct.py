@@ -35,7 +35,7 @@ PARTS = (Claim, Dimension, Equation, Index, Input, Loop, Operator, Parameter)
 
 @memoised
 def distinct(card: CardData) -> CardData:
-    """The same model without a dimension or a bound letter that has another's name."""
+    """The same card, with dimensions and bound letters renamed where they share a name."""
     others = {i.name for i in card.inputs} | {p.name for p in card.parameters}
     others |= {e.name for e in (*card.equations, *card.derived)}
     new: dict[str, Symbol] = {}
@@ -82,7 +82,7 @@ def with_dimensions(card: CardData, new: Mapping[str, Symbol]) -> CardData:
 
 
 def in_words(text: str, new: Mapping[str, Symbol]) -> str:
-    """A cell of a card that names dimensions, with their new names."""
+    """A cell of a card that mentions dimensions, with their new names."""
     for old, symbol in new.items():
         text = re.sub(rf"(?<![\w\\]){re.escape(old)}(?![\w])", symbol.key, text)
     return text

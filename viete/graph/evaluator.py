@@ -27,14 +27,14 @@ REDUCTIONS = frozenset("sum mean max min argmax".split())
 
 
 class Labelled(Protocol):
-    """What a meaning computes with; ``axes`` are the labels."""
+    """The values with which a meaning computes; ``axes`` are their labels."""
 
     @property
     def axes(self) -> Collection[str]: ...
 
     @property
     def core(self) -> Any:
-        """Whether there are axes on paper: rows, columns or both."""
+        """Whether the value has axes on paper: rows, columns or both."""
 
     def relabel(self, old: str, new: str, /) -> Self: ...
 
@@ -44,7 +44,7 @@ V = TypeVar("V", bound=Labelled)
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """An index letter that is an axis: its name and label, its first value, how many it takes.
+    """An index letter as an axis: its name, its label, its first value and its number of values.
 
     Sizes are what a meaning has for sizes: numbers, or formulas over the dimensions.
     """
@@ -57,7 +57,7 @@ class Letter:
 
 @dataclass(frozen=True, slots=True)
 class Env(Generic[V]):
-    """Names in force: a function's arguments and their sizes, and what index letters stand for.
+    """The names in force: a function's arguments and their sizes, the values of index letters.
 
     ``index`` maps a letter to a `Letter`, or to what a meaning has for the number of a block.
     ``level`` counts enclosing binders; it keeps their labels apart.
@@ -76,7 +76,7 @@ E = TypeVar("E", bound=Env[Any])
 
 
 class Evaluator(ABC, Generic[V, E]):
-    """Evaluates expressions of one card. The abstract methods are what a meaning consists of."""
+    """Evaluates expressions of one card. A meaning implements the abstract methods."""
 
     card: CardData
     env: E
@@ -90,7 +90,7 @@ class Evaluator(ABC, Generic[V, E]):
 
     @abstractmethod
     def idx(self, e: Idx, env: E) -> V:
-        """An index letter: its values along its own axis, or the number of a block."""
+        """An index letter: its values along an axis, or the number of a block."""
 
     @abstractmethod
     def dimension(self, e: Ref, env: E) -> V:
@@ -102,35 +102,35 @@ class Evaluator(ABC, Generic[V, E]):
 
     @abstractmethod
     def size(self, e: Expr, env: E) -> Any:
-        """A bound or a length, as this meaning has sizes."""
+        """A bound or a length, as this meaning represents sizes."""
 
     @abstractmethod
     def lengths(self, e: Expr, v: V, labels: Sequence[str], env: E) -> list[Any]:
-        """How long axes of an expression's value are, as this meaning has sizes."""
+        """The lengths of axes of an expression's value, as this meaning represents sizes."""
 
     @abstractmethod
     def bound_letter(self, e: Bind, env: E, label: str) -> Letter:
-        """The letter that a binder binds, as an axis of that label."""
+        """The letter of a binder, as an axis with that label."""
 
     @abstractmethod
     def members(self, v: V, old: str, new: Letter, among: Letter, env: E) -> V:
-        """Of an axis whose members are ``among``, those that a letter runs over, in its name."""
+        """The members of an axis over which a letter runs; the axis takes the letter's name."""
 
     @abstractmethod
     def gather(self, v: V, label: str, at: V, index: Expr, among: Letter, env: E) -> V:
-        """Members at the computed places ``at``, whose axes come in the place of the axis."""
+        """The members at the computed places ``at``, whose axes replace the axis."""
 
     @abstractmethod
     def from_end(self, v: V, label: str, k: int, item: Expr, among: Letter, env: E) -> V:
-        """The member ``-k`` of an axis, whose place counted from 0 is ``item``."""
+        """The member ``-k`` of an axis; ``item`` is its place counted from 0."""
 
     @abstractmethod
     def cut(self, v: V, label: str, item: Slice, e: Pick, env: E) -> V:
-        """A stretch of an axis."""
+        """A slice of an axis."""
 
     @abstractmethod
     def column(self, v: V) -> V:
-        """With columns: of rows of one entry each, which keep no axis for it, with one."""
+        """A value with columns: rows of one entry have no axis for columns, and get one."""
 
     @abstractmethod
     def apply(self, e: Apply, env: E) -> V:
@@ -138,11 +138,11 @@ class Evaluator(ABC, Generic[V, E]):
 
     @abstractmethod
     def spread(self, v: V, letters: Sequence[Letter], env: E) -> V:
-        """With an axis for every letter: where entries do not depend on it, all are the same."""
+        """A value with an axis for every letter; entries that do not depend on one repeat."""
 
     @abstractmethod
     def merge(self, v: V, label: str) -> V:
-        """An axis side by side with the columns."""
+        """An axis joined with the columns."""
 
     @abstractmethod
     def reduction(self, e: Bind, env: E, label: str) -> V:
@@ -150,7 +150,7 @@ class Evaluator(ABC, Generic[V, E]):
 
     @abstractmethod
     def blocks(self, e: Bind, env: E) -> V:
-        """A sum, mean or maximum over blocks, whose values have no axis together."""
+        """A sum, mean or maximum over blocks, whose values share no axis."""
 
     # -- expressions -------------------------------------------------------------------------------
 
@@ -162,18 +162,18 @@ class Evaluator(ABC, Generic[V, E]):
         return self.uncached(e, env)
 
     def computed_once(self, e: Expr, env: E, shared: dict[Expr, V | None]) -> V:
-        """The value of what stands more than once in a function's body."""
+        """The value of a part that occurs several times in a function's body."""
         v = shared[e]
         if v is None:
             shared[e] = v = self.reusable(self.uncached(e, env))
         return v
 
     def reusable(self, v: V) -> V:
-        """A value that is read more than once, and so not written over."""
+        """A value that is read several times, so it must not be overwritten."""
         return v
 
     def uncached(self, e: Expr, env: E) -> V:
-        """The value, found anew."""
+        """The value, computed anew."""
         if env.products is not None and (v := env.products(e, env)) is not None:
             return v
         match e:
@@ -209,13 +209,13 @@ class Evaluator(ABC, Generic[V, E]):
         )
 
     def picked_heads(self, v: V, indices: Sequence[tuple[str, Expr]], env: E) -> V:
-        """The members of families that indices in the places of letters say."""
+        """The members of families at the given indices."""
         for slot, index in indices:
             v = self.along(v, slot, index, self.env.index[slot], env)
         return v
 
     def along(self, v: V, label: str, index: Expr, among: Letter, env: E) -> V:
-        """Members ``index`` of an axis: a letter renames it, a formula takes its place."""
+        """The members ``index`` of an axis: a letter renames the axis, a formula replaces it."""
         new = env.index.get(index.name) if isinstance(index, Idx) else None
         if isinstance(new, Letter) and (new.label == label or new.label not in v.axes):
             return self.members(v, label, new, among, env)
@@ -263,17 +263,17 @@ class Evaluator(ABC, Generic[V, E]):
         return self.merge(v, label) if COL in v.axes else v.relabel(label, COL)
 
     def over_blocks(self, e: Bind, env: E) -> bool:
-        """Whether a binder runs over blocks, whose values are apart from each other."""
+        """Whether a binder runs over blocks, whose values are separate."""
         return bool(not env.alone and e.lower and e.upper and self.card.over_blocks(e))
 
     def bound(self, e: Bind, env: E) -> tuple[E, str]:
-        """The names in force under a binder, and its index's label."""
+        """The names in force below a binder, and the label of its index."""
         level = env.level + 1
         letter = self.bound_letter(e, env, f"{e.index}{level}")
         return self.binding(env, {e.index: letter}), letter.label
 
     def binding(self, env: E, letters: Mapping[str, Letter]) -> E:
-        """The names in force where letters are bound."""
+        """The names in force below bound letters."""
         return replace(env, index={**env.index, **letters}, level=env.level + 1)
 
     def table(self, e: Table, env: E) -> V:
@@ -289,30 +289,30 @@ class Evaluator(ABC, Generic[V, E]):
 
 
 class Algebra(Evaluator[V, E]):
-    """An evaluator with few operations: entry by entry, products, folds, columns side by side."""
+    """An evaluator with few operations: entrywise ones, products, folds, joined columns."""
 
     @abstractmethod
     def length(self, v: V, label: str) -> Any:
-        """How long an axis is, as this meaning has sizes."""
+        """The length of an axis, as this meaning represents sizes."""
 
     def lengths(self, e: Expr, v: V, labels: Sequence[str], env: E) -> list[Any]:
         return [self.length(v, label) for label in labels]
 
     @abstractmethod
     def transpose(self, v: V) -> V:
-        """Rows for columns; a vector becomes a row."""
+        """Swap rows and columns; a vector becomes a row."""
 
     @abstractmethod
     def fold(self, op: str, v: V, label: str) -> V:
-        """One axis folded away by a sum, a mean, a maximum, a minimum or an argmax."""
+        """Reduce one axis by a sum, a mean, a maximum, a minimum or an argmax."""
 
     @abstractmethod
     def contract(self, a: V, b: V, over: tuple[str, ...]) -> V:
-        """Sum of products over labels, entry by entry in the other labels that both have."""
+        """Sum of products over labels, entrywise in the other labels that both operands have."""
 
     @abstractmethod
     def entrywise(self, op: str, args: list[V]) -> V:
-        """An operation entry by entry, where values line up by their labels."""
+        """An entrywise operation on values that are aligned by their labels."""
 
     @abstractmethod
     def concat(self, args: list[V]) -> V:
@@ -325,7 +325,7 @@ class Algebra(Evaluator[V, E]):
         return self.fold(e.op, v, label) if label in v.axes else v
 
     def sum(self, e: Bind, env: E, label: str) -> V:
-        """A sum, or sums within sums; over a product they are part of its contraction."""
+        """A sum, or nested sums; a sum over a product is part of its contraction."""
         labels, body = [label], e.body
         while isinstance(body, Bind) and body.op == "sum" and not self.over_blocks(body, env):
             env, label = self.bound(body, env)
@@ -334,7 +334,7 @@ class Algebra(Evaluator[V, E]):
         return self.summed(body, env, labels)
 
     def summed(self, e: Expr, env: E, labels: list[str]) -> V:
-        """``e`` summed over labels, term by term where a term is a product."""
+        """``e`` summed over labels; each term that is a product is summed separately."""
         if isinstance(e, Apply) and e.op in ("add", "sub") and any(map(is_product, e.args)):
             return self.entrywise(e.op, [self.summed(x, env, labels) for x in e.args])
         if isinstance(e, Apply) and e.op == "prod":
@@ -368,7 +368,7 @@ class Algebra(Evaluator[V, E]):
         return self.operation(e.op, [self.of(a, env) for a in e.args])
 
     def operation(self, op: str, args: list[V]) -> V:
-        """A primitive, of values."""
+        """A primitive, applied to values."""
         if op == "prod":
             return self.product(args[0], args[1])
         if op == "T":
@@ -397,12 +397,12 @@ class Algebra(Evaluator[V, E]):
         return self.defined(function, self.with_defaults(function, args), level)
 
     def with_defaults(self, function: Function, args: list[V]) -> list[V]:
-        """All arguments of a function, the missing ones as its definition says."""
+        """All arguments of a function, with defaults for the missing ones."""
         missing = function.arguments[len(args) :]
         return [*args, *(self.of(a.default) for a in missing if a.default is not None)]
 
     def defined(self, function: Function, args: list[V], level: int) -> V:
-        """A function's definition with arguments in the place of its letters."""
+        """A function's definition with arguments put in for its letters."""
         sizes: dict[str, Any] = {}
         values: dict[str, V] = {}
         for argument, v in zip(function.arguments, args, strict=True):
@@ -415,7 +415,7 @@ class Algebra(Evaluator[V, E]):
         return self.of(function.body, env)
 
     def applied(self, f: Expr, args: list[V], env: E) -> V:
-        """A function of the card's values, or one for each block after the other."""
+        """A function of the card's values, or a composition of one for each block."""
         if isinstance(f, Bind) and f.ranges is not None:
             first, last = (int(self.size(x, env)) for x in f.ranges)
             for k in range(first, last + 1):
@@ -437,7 +437,7 @@ class Algebra(Evaluator[V, E]):
         return self.of(body.formula, inner)
 
     def member(self, index: Expr, env: E) -> Any:
-        """Which member of a family an index means: a letter's axis, or a number."""
+        """The member of a family at an index: a letter's axis, or a number."""
         letter = env.index.get(index.name) if isinstance(index, Idx) else None
         return letter if isinstance(letter, Letter) else self.size(index, env)
 

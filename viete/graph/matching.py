@@ -23,7 +23,7 @@ Admits = Mapping[str, Callable[[Put], bool]]  # what a letter of a pattern may s
 
 @dataclass(frozen=True)
 class Match:
-    """What the letters of a pattern stand for, and what the letters are that it binds.
+    """What the letters of a pattern match, and the letters that the pattern's binders match.
 
     ``bound`` has the letter in the formula, and of a sum over any range that sum.
     """
@@ -41,7 +41,7 @@ def match(
     pattern: Expr, e: Expr, functions: Mapping[str, Function] | None = None,
     admits: Admits | None = None,
 ) -> Match | None:  # fmt: skip
-    """What the letters of a pattern stand for in ``e``; None where it does not fit.
+    """The formulas that the letters of a pattern match in ``e``; None if it does not match.
 
     A letter that occurs twice stands for equal formulas, and none for one that has a bound letter
     of ``e`` in it, which would mean nothing outside; but ``f^k`` below a binder of k for a formula
@@ -96,10 +96,10 @@ def put(
     formula: Expr, found: Match, around: Collection[str] = (), taken: Collection[str] = (),
     ranges: Ranges | None = None,
 ) -> Expr:  # fmt: skip
-    """A formula over a pattern's letters with what they stand for; see `substitute`."""
+    """A formula over a pattern's letters, with the matched formulas put in; see `substitute`."""
 
     def bound(x: Expr) -> Expr | None:
-        """A binder with the letter and the range that it has in the formula that fitted."""
+        """A binder with the letter and range that it has in the matched formula."""
         if found.bound.keys().isdisjoint(x.bound):
             return None
         *sizes, body = x.children
@@ -118,13 +118,13 @@ def put(
 
 
 def any_range(p: Bind) -> bool:
-    """Whether a binder of a pattern is one over any range, as in ``sum_k f^k``."""
+    """Whether a binder of a pattern matches any range, as in ``sum_k f^k``."""
     own = Idx(p.index)
     return p.ranges is None and any(is_argument(x) and own in x.index for x in walk(p.body))
 
 
 def one_function(a: str, b: str, functions: Mapping[str, Function]) -> bool:
-    """Whether two names are of one operation: the same, or two functions of one definition."""
+    """Whether two names mean one operation: equal names, or functions with one definition."""
     if a == b or a not in functions or b not in functions:
         return a == b
     f, g = functions[a], functions[b]

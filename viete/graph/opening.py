@@ -27,7 +27,7 @@ MOST_BLOCKS = 64  # that a formula is opened through
 
 
 def opened(card: CardData, e: Expr, targets: Mapping[Ref, Expr]) -> Expr:
-    """A formula of the card with what stands for ``targets``, the definitions between put in.
+    """A formula of the card with ``targets`` replaced, and the definitions between them put in.
 
     What does not lead to a target stays a name. Nothing that is put in is captured by a binder.
     Raises VieteError where that goes through too many blocks, or through blocks without numbers.
@@ -39,7 +39,7 @@ def opened(card: CardData, e: Expr, targets: Mapping[Ref, Expr]) -> Expr:
 
 
 class Opening:
-    """One formula at a time; what a name comes to is found once."""
+    """Opens one formula at a time; each name is opened once."""
 
     def __init__(self, card: CardData, targets: Mapping[Ref, Expr]) -> None:
         self.card, self.targets = card, targets
@@ -64,7 +64,7 @@ class Opening:
         return self.made[e]
 
     def name(self, ref: Ref) -> Expr:
-        """What stands for a name: a target's formula, its definition opened, or itself."""
+        """The formula for a name: a target's replacement, its opened definition, or itself."""
         if ref in self.targets:
             return self.targets[ref]
         if ref.key not in self.leading or all(self.earlier(ref, t) for t in self.targets):
@@ -82,7 +82,7 @@ class Opening:
         return ref if found is definition else found
 
     def earlier(self, ref: Ref, target: Ref) -> bool:
-        """Whether a name is of a block before that of the target, and so not made of it."""
+        """Whether a name belongs to a block before the target's, and so is independent of it."""
         mine, its = (self.card.block_index(x) for x in (ref, target))
         if len(mine) != 1 or len(its) != 1:
             return False
@@ -90,13 +90,13 @@ class Opening:
         return steps is not None and steps < 0
 
     def steps(self, first: Expr, second: Expr) -> Fraction | None:
-        """How many blocks come between two, where that is known."""
+        """The number of blocks between two names, if it is known."""
         a, b = (self.card.size(x, lambda letter: Size.of(f"{letter} of a block"))
                 for x in (first, second))  # fmt: skip
         return None if a is None or b is None else (b - a).value(self.card.sizes)
 
     def definition(self, ref: Ref) -> Expr | None:
-        """The right side that makes a value, of its own index; None of what no equation makes."""
+        """The right side that defines a value at its index; None if it has no equation."""
         made = [e for e in self.equations if e.name == ref.key]
         for e in sorted(made, key=lambda e: bool(e.left.free)):  # x^0 before x^i
             letters: dict[str, Expr] = {}
@@ -112,7 +112,7 @@ class Opening:
 
 @dataclass(frozen=True)
 class OpenedBody:
-    """What a function of a card's values comes to, over its arguments and the letters of its name.
+    """The body of a function of a card's values, over its arguments and the letters of its name.
 
     ``shared`` are the parts that stand in it more than once, which are computed once a call.
     """
@@ -124,7 +124,7 @@ class OpenedBody:
 
 @memoised
 def body_of(card: CardData, operator: Operator) -> OpenedBody:
-    """The `OpenedBody` of one of the card's functions. Raises VieteError, at its place in the card.
+    """The `OpenedBody` of one of the card's functions. Raises VieteError at its place in the card.
 
     Its arguments have names of their own there, so that the values that come in keep theirs.
     """
@@ -149,14 +149,14 @@ def body_of(card: CardData, operator: Operator) -> OpenedBody:
 
 
 def nought(card: CardData, e: Expr) -> bool:
-    """Whether a member of a family has a number for a part that others have, as no MLP adds 0."""
+    """Whether a member of a family has a number where the others have a part, such as no MLP."""
     if isinstance(e, Ref):
         return any(d.name == e.key and d.right.constant for d in card.derived)
     return e.constant
 
 
 def repeated(e: Expr, letters: frozenset[str]) -> frozenset[Expr]:
-    """The parts that stand in a formula more than once and depend on no other letters."""
+    """The parts that occur several times in a formula and depend on no other letters."""
     parents = Counter[Expr]()
     waiting, seen = [e], {e}
     while waiting:

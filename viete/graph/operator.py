@@ -12,7 +12,7 @@ from viete.notation.tree import CALL, Apply, Expr, Ref, Symbol
 
 @dataclass(frozen=True)
 class Operator:
-    """``\\tilde{A}^i(y) = \\tilde{A}^i with x^{i-1} = y``: one function for every block.
+    r"""``\tilde{A}^i(y) = \tilde{A}^i with x^{i-1} = y``: one function for every block.
 
     Index letters of its name are those of the card. Any other letter there is an argument as those
     in the parentheses are: ``logit_k(y) = <U_k, y>``. ``arguments`` has them first. The definition
@@ -27,7 +27,7 @@ class Operator:
 
     @property
     def name(self) -> str:
-        """Its key, with the parentheses that tell it from a value's."""
+        """Its key, with parentheses that tell it from a value's key."""
         return self.symbol.key
 
     @property
@@ -48,10 +48,10 @@ class Operator:
 
     @property
     def signature(self) -> Signature:
-        """What the parser must know of it."""
+        """Its name and its number of arguments, for the parser."""
         return Signature(self.name, len(self.within), len(self.within))
 
     @property
     def left(self) -> Apply:
-        """It of its own arguments, as the left side of its definition."""
+        """The function with its own arguments, as the left side of its definition."""
         return Apply(CALL, (self.symbol.member, *(Ref(a.symbol) for a in self.within)))

@@ -33,7 +33,7 @@ _ARROW = re.compile("→|->")
 
 
 def of_entries(f: Put) -> bool:
-    """Whether the letters of a family are places of entries, and not blocks or heads."""
+    """Whether the letters of a family index entries, not blocks or heads."""
     assert isinstance(f, Abstraction)
     indexed = (x for r in refs(f.body) for x in r.index)
     return all(x.free.isdisjoint(f.letters) for x in indexed)
@@ -49,7 +49,7 @@ ADMITS: Mapping[str, Callable[[Put], bool]] = {
 
 @dataclass(frozen=True)
 class Rule:
-    """``pattern``, and formulas by the name of what each is; the only one of ``a → b`` has none.
+    """``pattern`` and the formulas that it gives, by name; the formula of ``a → b`` has no name.
 
     ``meaning`` is what is said of ``a → b``, with formulas over its letters between dollar signs.
     ``ranks`` are the numbers of axes that the two factors of a product must have; ``complete`` says
@@ -65,11 +65,11 @@ class Rule:
 
     @property
     def head(self) -> str:
-        """What a formula must be that the rule fits; see `head`."""
+        """The operation that a formula must have for the rule to match; see `head`."""
         return head(self.pattern)
 
     def among(self, hidden: Collection[str]) -> Rule:
-        """The same rule in a card that has functions of its own by the names in ``hidden``."""
+        """The same rule in a card whose own functions have the names in ``hidden``."""
         if not hidden:
             return self
         formulas = tuple((name, resolved(f, hidden)) for name, f in self.formulas)
@@ -78,11 +78,11 @@ class Rule:
     def fits(
         self, e: Expr, functions: Mapping[str, Function] | None = None, admits: Admits | None = None
     ) -> Match | None:
-        """What the letters stand for in a formula; None where the pattern does not fit."""
+        """The formulas that the letters match; None if the pattern does not match."""
         return match(self.pattern, e, functions, ADMITS if admits is None else admits)
 
     def of(self, e: Expr, functions: Mapping[str, Function] | None = None) -> Expr | None:
-        """What ``a → b`` makes of a formula."""
+        """The result of ``a → b`` on a formula."""
         found = self.fits(e, functions)
         return None if found is None else put(self.formulas[0][1], found)
 
@@ -90,7 +90,7 @@ class Rule:
 def first(
     rules: Iterable[Rule], e: Expr, functions: Mapping[str, Function] | None = None
 ) -> tuple[Rule, Expr] | None:
-    """The first rule that fits a formula, and what it makes of it."""
+    """The first rule that matches a formula, and its result."""
     for rule in rules:
         if rule.head == head(e) and (new := rule.of(e, functions)) is not None:
             return rule, new
@@ -120,7 +120,7 @@ def scope() -> Scope:
 
 @cache
 def table(room: str, name: str) -> dict[str, tuple[Rule, ...]]:
-    """The rules of a page in a room of the house, by the heading under which they stand."""
+    """The rules of a page in a room, by their heading."""
     source = resources.files(f"viete.{room}").joinpath(name).read_text("utf-8")
     out: dict[str, tuple[Rule, ...]] = {}
     title = ""
@@ -135,7 +135,7 @@ def table(room: str, name: str) -> dict[str, tuple[Rule, ...]]:
 
 @cache
 def rules(room: str, name: str) -> tuple[Rule, ...]:
-    """The rules of a page in the order in which they are tried."""
+    """The rules of a page, in the order in which they are tried."""
     return tuple(chain(*table(room, name).values()))
 
 
@@ -145,7 +145,7 @@ def derivatives() -> tuple[Rule, ...]:
 
 
 def read_line(line: str, maths: Sequence[Text]) -> Iterator[Rule]:
-    """The rules that one line of a table says."""
+    """The rules on one line of a table."""
     if _ARROW.search(maths[0].text):
         for text in maths:
             if arrow := _ARROW.search(text.text):
@@ -176,7 +176,7 @@ def named(text: Text) -> tuple[str, Expr]:
 
 @dataclass(frozen=True)
 class Rewriting:
-    """A rule that was applied: in the equation of which value, and what it made of what."""
+    """A rule that was applied: the value whose equation changed, the formula before and after."""
 
     value: str
     rule: Rule

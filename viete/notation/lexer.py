@@ -130,7 +130,7 @@ _MARKS = frozenset(COMBINING)
 
 
 class Unreadable(Exception):
-    """What cannot be split: a message and the stretch of text; `tokenize` says where that is."""
+    """Text that cannot be split into tokens: a message and the stretch of text."""
 
     def __init__(self, message: str, start: int, end: int) -> None:
         super().__init__(message, start, end)
@@ -157,7 +157,7 @@ def split(text: str) -> tuple[Token, ...]:
 
 
 def with_primes(tokens: Iterator[Token]) -> Iterator[Token]:
-    """The primes directly behind a letter or a word are part of it: ``h'`` is one."""
+    """The primes right after a letter or a word are part of it: ``h'`` is one token."""
     before = None
     for t in tokens:
         behind = before and before.kind == "word" and before.end in (t.start, t.end)
@@ -172,7 +172,7 @@ def with_primes(tokens: Iterator[Token]) -> Iterator[Token]:
 
 
 def scan(text: str) -> Iterator[Token]:
-    """The tokens of a text but for its end. Raises Unreadable."""
+    """The tokens of a text without its end. Raises Unreadable."""
     i = 0
     while i < len(text):
         c, end = text[i], i + 1
@@ -239,13 +239,13 @@ def scan(text: str) -> Iterator[Token]:
 
 
 def no_character(text: str, i: int) -> Unreadable:
-    """The error for a character that no notation has."""
+    """The error for a character that the notation does not use."""
     c = text[i]
     return Unreadable(f"the notation has no character {c!r}{code_point(c)}", i, i + 1)
 
 
 def code_point(c: str) -> str:
-    """What a character is called, and what to write for it; nothing for most of plain ASCII."""
+    """The name of a character and what to write for it; empty for most of ASCII."""
     if c == '"':
         return " alone; a word stands between two of them"
     if c.isascii():

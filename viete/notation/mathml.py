@@ -32,7 +32,7 @@ _WORD_AHEAD = re.compile(r"(<(mrow|msub|msup|msubsup)\b[^>]*>)*<m[in]\b[^>]*>[^<
 
 
 def mathml(e: Expr, nodes: bool = False, functions: Collection[str] = ()) -> str:
-    """A formula as a ``math`` element; with ``nodes``, its operations have their numbers."""
+    """A formula as a ``math`` element; with ``nodes``, its operations carry their numbers."""
     return framed(MathML(functions=functions, nodes=numbered(e) if nodes else {}).show(e))
 
 
@@ -51,7 +51,7 @@ def framed(inner: str, display: bool = False) -> str:
 
 
 def numbered(e: Expr) -> dict[Expr, int]:
-    """The nodes of a formula by the place where each stands first: 0 is the whole."""
+    """The nodes of a formula, numbered by their first place: 0 is the whole formula."""
     out: dict[Expr, int] = {}
     for k, x in enumerate(walk(e)):
         out.setdefault(x, k)
@@ -59,7 +59,7 @@ def numbered(e: Expr) -> dict[Expr, int]:
 
 
 def with_signs(text: str, tall: bool = False, tight: bool = False) -> str:
-    """Elements with what stands loose between them as elements of its own.
+    """Join elements with the loose text between them, which becomes elements too.
 
     Brackets grow with a ``tall`` row; ``tight``, as in scripts, signs have no space around them.
     """
@@ -68,7 +68,7 @@ def with_signs(text: str, tall: bool = False, tight: bool = False) -> str:
 
 @lru_cache(maxsize=1 << 12)
 def signs(text: str, tall: bool, tight: bool) -> str:
-    """What stands loose as elements; see `with_signs`."""
+    """Loose text as elements; see `with_signs`."""
 
     def sign(m: re.Match[str]) -> str:
         digits, word, letter, other = m.groups()
@@ -89,7 +89,7 @@ def signs(text: str, tall: bool, tight: bool) -> str:
 
 
 def attribute(name: str, value: str) -> str:
-    """An attribute; a dollar sign, which would end a formula in a document's text, by its code."""
+    """An attribute; a dollar sign, which would end a formula in a document's text, is escaped."""
     return f' data-{name}="{escape(value).replace("$", "&#36;")}"'
 
 
@@ -153,12 +153,12 @@ def enclosed(text: str) -> str:
 
 
 def is_tall(text: str) -> bool:
-    """Whether brackets grow with it; others must not, since browsers leave space for growth."""
+    """Whether brackets should grow with an element; others must not, since growth leaves space."""
     return _TALL.search(text) is not None
 
 
 class MathML(Printer, style="mathml"):
-    """The printer of MathML, which takes the signs that Unicode has.
+    """The printer of MathML, which uses Unicode's signs.
 
     ``nodes`` numbers the operations that are to be pointed at.
     """
@@ -174,7 +174,7 @@ class MathML(Printer, style="mathml"):
         self.nodes, self.depth = nodes or {}, 0
 
     def show(self, e: Expr, place: int = 0) -> str:
-        """As `Printer.show`, as one element."""
+        """As `Printer.show`, but as one element."""
         text, strength = self.write(e)
         text = with_signs(text, tall=is_tall(text), tight=self.depth > 0)
         if isinstance(e, _OPERATIONS):
@@ -222,7 +222,7 @@ class MathML(Printer, style="mathml"):
         return self.small(e)
 
     def ref(self, e: Ref, extra: tuple[Expr, ...]) -> str:
-        """As `Printer.ref`; an argument of a function has no key, being no value of the card."""
+        """As `Printer.ref`; an argument of a function has no key: it is no value of the card."""
         sub, sup = self.slots(e, self.label)
         sub += map(self.small, extra)
         about = self.about(e, extra)
@@ -238,7 +238,7 @@ class MathML(Printer, style="mathml"):
         return marked(e.symbol.base, sub, sup, about)
 
     def about(self, e: Ref, extra: tuple[Expr, ...]) -> str:
-        """The attributes of a name, by which it is pointed at."""
+        """The attributes of a name, by which scripts find it."""
         about = "" if e.symbol.kind == "argument" else attribute("key", e.key)
         return about + attribute("call", e.key) * (e.symbol.kind == "function")
 
@@ -296,14 +296,14 @@ class MathML(Printer, style="mathml"):
         return text.replace(" < ", " &lt; "), strength
 
     def beside(self, a: str, b: str, called: bool) -> str:
-        """As `Printer.beside`; a word is set apart from its neighbour."""
+        """As `Printer.beside`; a word is separated from its neighbour by a space."""
         opened = _OPEN.match(b)
         words = _WORD_BEHIND.search(a) or _WORD_AHEAD.match(b)
         space = ' lspace="0" rspace="0.17em"' if words and not opened else ""
         return f"{enclosed(a) if called and opened else a}<mo{space}>\u2062</mo>{b}"
 
     def raised(self, base: Expr, mark: str, power: bool = False) -> str:
-        """A transpose or a power; one of what has a superscript is set apart."""
+        """A transpose or a power; a base with a superscript is put in parentheses."""
         text = self.show(base, ATOM)
         name = base.value if isinstance(base, Pick) else base
         taken = power and isinstance(name, Ref) and bool(name.symbol.sup)

@@ -65,7 +65,7 @@ TRANSPOSE = frozenset(("T", "⊤"))
 
 
 def parse(source: Text | str, scope: Scope) -> Expr:
-    """Read one expression.
+    """Parse one expression.
 
     Raises VieteError, pointing at the symbol, for anything that the notation does not have, an
     undeclared name, or a spelling with two readings.
@@ -78,7 +78,7 @@ def parse(source: Text | str, scope: Scope) -> Expr:
 
 
 def parse_tokens(source: Text, tokens: list[Token], scope: Scope) -> Expr:
-    """Read the expression that all ``tokens`` of the source are, of which the last is an end.
+    """Parse the expression that ``tokens`` of the source form; the last of them is an end.
 
     Raises VieteError as `parse` does.
     """
@@ -89,14 +89,14 @@ def parse_tokens(source: Text, tokens: list[Token], scope: Scope) -> Expr:
 
 
 def parse_range(source: Text, scope: Scope) -> tuple[str, Expr, Expr]:
-    """Read ``i = 1, …, N`` (or ``i = 1 … N``)."""
+    """Parse ``i = 1, …, N`` (or ``i = 1 … N``)."""
     return parse_range_of(source, tokenize(source), scope)
 
 
 def parse_range_of(
     source: Text, tokens: list[Token], scope: Scope
 ) -> tuple[str, Expr, Expr]:  # fmt: skip
-    """As `parse_range`, of tokens of the source, of which the last is an end."""
+    """As `parse_range`, for tokens of the source; the last of them is an end."""
     cut = next((k for k, t in enumerate(tokens) if t.text == "..."), None)
     if cut is None or len(tokens) < 5 or tokens[0].kind != "word" or tokens[1].text != "=":
         raise source.error("expected a range such as i = 1, …, N")
@@ -116,7 +116,7 @@ def parse_range_of(
 
 
 def parse_left(source: Text, letters: set[str], scope: Scope) -> Ref:
-    """Read the left side of an equation: a name; of a derivative any block's: ``∂x^{i-1}``.
+    """Parse the left side of an equation: a name; a derivative may be of any block: ``∂x^{i-1}``.
 
     An index that is a formula over one of the ``letters`` stands in that letter's place; other
     formulas are labels as yet.
@@ -142,7 +142,7 @@ def parse_left(source: Text, letters: set[str], scope: Scope) -> Ref:
 
 
 def own_letters(source: Text, scope: Scope) -> set[str]:
-    """The index letters that a question or a claim brings along, as j and k' of ``A_{j,k'+1}``.
+    """The index letters that a question or a claim introduces, such as j and k' in ``A_{j,k'+1}``.
 
     They are small letters that stand in an index, in scripts or brackets, and that are not names of
     the scope, and no word of a vocabulary that needs no quotes. With primes a letter is another
@@ -192,7 +192,7 @@ class Parser(Cursor):
     # -- precedence levels -------------------------------------------------------------------------
 
     def expression(self, bar: str = "") -> Expr:
-        """What fills a pair of brackets, or of bars, which ``bar`` closes."""
+        """The contents of a pair of brackets, or of bars that ``bar`` closes."""
         self.deeper()
         outer, self.bar = self.bar, bar
         result = self.binary(0)
@@ -201,7 +201,7 @@ class Parser(Cursor):
         return result
 
     def binary(self, level: int) -> Expr:
-        """What stands between operators looser than ``level``."""
+        """An expression whose operators bind at least as tightly as ``level``."""
         start = self.peek
         first_left = self.pos
         left = self.operand(level)
@@ -233,18 +233,18 @@ class Parser(Cursor):
         return left
 
     def tolerance(self) -> Expr | None:
-        """What follows ``a ≈ b within``, if that word does."""
+        """The tolerance after ``a ≈ b within``, if that word follows."""
         if not self.at_within():
             return None
         self.next()
         return self.binary(3)
 
     def at_within(self) -> bool:
-        """Whether a tolerance follows, and no value of that name."""
+        """Whether ``within`` begins a tolerance here and is not the name of a value."""
         return self.peek[:2] == ("word", "within") and "within" not in self.scope.symbols
 
     def operand(self, level: int) -> Expr:
-        """A product, or what a ``not`` or a minus sign begins: ``-a b + c`` is ``(-(a b)) + c``."""
+        """A product, or an operand with ``not`` or a minus: ``-a b + c`` is ``(-(a b)) + c``."""
         start = self.peek
         if level <= 2 and self.accept("not"):
             self.deeper()
@@ -256,8 +256,7 @@ class Parser(Cursor):
         return self.product()
 
     def bracketed(self, first: int, end: int | None = None) -> bool:
-        """Whether the tokens from ``first`` to the next one, or to ``end``, are one pair of
-        brackets with what is inside."""
+        """Whether the tokens from ``first`` to the next, or to ``end``, are one bracketed group."""
         depth, end = 0, self.pos if end is None else end
         for k in range(first, end):
             text = self.tokens[k].text
@@ -374,7 +373,7 @@ class Parser(Cursor):
         return Num(Fraction(number))
 
     def derivative(self, t: Token) -> Expr:
-        """``∂(…)/∂x``, which is one factor, or in a fraction what stands above or below."""
+        """``∂(…)/∂x``, which is one factor; in a fraction, the part above or below the line."""
         self.next()
         of = self.node(Apply("partial", (self.factor(),)), t)
         below = self.tokens[min(self.pos + 1, len(self.tokens) - 1)]
@@ -384,7 +383,7 @@ class Parser(Cursor):
         return self.node(Apply("div", (of, by)), t)
 
     def differentiates(self) -> bool:
-        """Whether this ∂ stands before what is differentiated, and is not a part of a name."""
+        """Whether this ∂ is an operator before a formula and not part of a name."""
         if "partial" not in self.scope.functions:
             return False
         start, tokens = self.pos, list(self.tokens)
@@ -397,7 +396,7 @@ class Parser(Cursor):
             self.pos, self.tokens = start, tokens
 
     def within(self, opened: Token) -> Expr:
-        """An expression up to what closes the bracket that was ``opened``."""
+        """An expression up to the sign that closes the bracket ``opened``."""
         inner = self.expression()
         self.expect(CLOSERS[opened.text], opened)
         return inner
@@ -417,7 +416,7 @@ class Parser(Cursor):
         return self.node(Apply("inner", (a, b)), opened)
 
     def part(self, tokens: list[Token]) -> Parser:
-        """A parser of some tokens in the midst of this one's."""
+        """A parser for some of this parser's tokens."""
         inner = Parser(self.source, tokens, self.scope)
         inner.depth, inner.left, inner.spans = self.depth, self.left, self.spans
         return inner
@@ -452,19 +451,19 @@ class Parser(Cursor):
         return self.run(t)
 
     def last_block(self) -> Expr | None:
-        """What N and L are here: the last block, in the place of one and in no other script."""
+        """The last block: what N and L mean as a block index, and in no other script."""
         last = self.scope.last
         alone = not self.script and len(set(last.values())) == 1
         return last.get(self.block) or (next(iter(last.values())) if alone else None)
 
     def declared(self, base: str) -> bool:
-        """Whether a letter, or where scripts follow a family of it, is a name here."""
+        """Whether a letter, or a family of that letter if scripts follow, is declared."""
         scripted = self.peek.text in ("_", "^")
         group = self.scope.symbols.get(base, ())
         return any(scripted or not (s.sub or s.sup) for s in group)
 
     def behind(self, base: str) -> str:
-        """A base with the primes that stand behind its scripts; they are not read yet."""
+        """A base with the primes after its scripts; the scripts are not read yet."""
         start = self.pos
         if base not in self.scope.symbols and self.peek.kind == "op":
             base, _ = self.scripted_name(base)
@@ -481,7 +480,7 @@ class Parser(Cursor):
         return self.scripted(e, [s for s in items if s.sign == "^"], t)
 
     def function_name(self, t: Token) -> tuple[str | None, int]:
-        """The function that begins here and how many tokens its own subscripts take.
+        """The function that begins here, and the number of tokens of its own subscripts.
 
         Of RoPE, RoPE_pairs and RoPE_pairs_after the longest that there is.
         """
@@ -559,7 +558,7 @@ class Parser(Cursor):
         return self.applied(name, args, t)
 
     def applied(self, name: str, args: list[Expr], t: Token) -> Expr:
-        """A function, as its name or a sign that stands for it at ``t`` says, of its arguments."""
+        """A call of the function that the name or sign at ``t`` means, with its arguments."""
         signature = self.scope.functions.get(name)
         if signature is None:
             raise self.error(f"{t.text} means the function {name}, which is unknown here", t)
@@ -621,7 +620,7 @@ class Parser(Cursor):
         return self.scripted(self.node(self.member(symbol, index), t), left, t)
 
     def member(self, symbol: Symbol, index: list[Script]) -> Ref:
-        """The member of a family that these scripts say."""
+        """The member of a family at these scripts."""
         heads, values = self.scope.heads, list[Expr]()
         own = None if heads is None else heads.names.get(symbol)
         for script, letter in zip(index, symbol.slots, strict=True):
@@ -643,7 +642,7 @@ class Parser(Cursor):
     def match_heads(
         self, base: str, items: list[Script]
     ) -> tuple[Symbol, list[Script], list[Script]] | None:
-        """As `match`, of the names with one letter for a group of heads and a member of it."""
+        """As `match`, for names in which one letter counts the heads of all groups."""
         if self.scope.heads is None or base not in self.scope.heads.symbols:
             return None
         outer, self.scope = self.scope, replace(self.scope, symbols=self.scope.heads.symbols)
@@ -654,7 +653,7 @@ class Parser(Cursor):
     def second_name(
         self, base: str, items: list[Script]
     ) -> tuple[Callable[[], Expr], list[Script]] | None:
-        """What a name of no value of the card means, and the scripts that are not part of it."""
+        """The meaning of a name that is not a value of the card, and the scripts left over."""
         below = [s for s in items if s.sign == "_"]
         most = min(len(below), 1)  # such a name has one label, as W_U does
         for k in range(most, -1 if base not in self.scope.indices else 0, -1):
@@ -663,7 +662,7 @@ class Parser(Cursor):
         return None
 
     def goes_on(self, item: Script) -> bool:
-        """Whether it stands behind a comma above a name, as an index does and no power."""
+        """Whether a superscript continues after a comma, as an index does and a power does not."""
         before = self.source.text[: item.tokens[0].start].rstrip()
         return item.sign == "^" and item.label not in TRANSPOSE and before.endswith(",")
 
@@ -694,7 +693,7 @@ class Parser(Cursor):
         return self.error(f"unknown symbol {name}{hint}", span)
 
     def begins(self, symbol: Symbol, items: list[Script]) -> bool:
-        """Whether the scripts are those of ``symbol`` but for index letters left out."""
+        """Whether the scripts are those of ``symbol`` with some index letters left out."""
         return all(
             all(g.index or g.text == s.label for g, s in zip(slots, given, strict=False))
             and all(g.index for g in slots[len(given) :])
@@ -705,7 +704,7 @@ class Parser(Cursor):
     def match(
         self, base: str, items: list[Script]
     ) -> tuple[Symbol, list[Script], list[Script]] | None:
-        """The declared symbol that fits best, its index scripts, and the scripts left over."""
+        """The best declared symbol, its index scripts, and the scripts left over."""
         if not items:  # most names: they stand in scripts
             bare = [s for s in self.scope.symbols.get(base, ()) if not s.sub and not s.sup]
             if len(bare) < 2:
@@ -742,7 +741,7 @@ class Parser(Cursor):
         return symbol, index, left
 
     def inside(self, item: Script, letter: str = "") -> Expr:
-        """The expression in a script, in the place of an index ``letter``."""
+        """The expression in a script, at an index ``letter``."""
         closing = Token("end", "", item.at[1], item.at[1])
         parser = self.part([*item.tokens, closing])
         parser.depth, parser.script, parser.block = self.depth + 1, True, letter
@@ -751,7 +750,7 @@ class Parser(Cursor):
         return value
 
     def scripted(self, e: Expr, items: list[Script], t: Token | Expr) -> Expr:
-        """Scripts that a name did not use: rows and entries below, transpose and power above."""
+        """The scripts that a name did not use: rows and entries below, transpose, power above."""
         below = [s for s in items if s.sign == "_"]
         above = [s for s in items if s.sign == "^"]
         if len(below) > 2:
@@ -773,7 +772,7 @@ class Parser(Cursor):
         return e
 
     def tower(self, items: list[Script]) -> Expr:
-        """Powers one above the other, from the top: ``2^3^2`` is 2^9, as in print."""
+        """Stacked powers, evaluated from the top: ``2^3^2`` is 2^9, as in print."""
         *below, top = items
         power = self.inside(top)
         for item in reversed(below):
@@ -822,7 +821,7 @@ class Parser(Cursor):
         return written.startswith('"') or in_font(written) is not None
 
     def plain_word(self, t: Token) -> Num | None:
-        """The number of a word without quotes: of ``\\\\text{a}``, or of a card's short list."""
+        r"""The id of a word without quotes: of ``\\text{a}``, or of a card's short list."""
         text = in_font(self.source.text[t.start : t.end])
         if text is not None and self.scope.vector is not None and not self.scope.splits(t.text):
             return self.token(text, t)
@@ -853,7 +852,7 @@ class Parser(Cursor):
     # -- binders -----------------------------------------------------------------------------------
 
     def binder(self, op: str, t: Token) -> Expr:
-        """``\\sum_{h=1}^{H} …``, ``concat_{g,r}(…)``; a sum takes all of the product behind it."""
+        r"""``\sum_{h=1}^{H} …``, ``concat_{g,r}(…)``; a sum includes the whole product after it."""
         letters, lower, upper = list[str](), list[Expr](), list[Expr]()
         block = next(iter(self.scope.last)) if len(self.scope.last) == 1 else ""
         for sign in ("_", "^"):
@@ -888,7 +887,7 @@ class Parser(Cursor):
         return body
 
     def body(self, letters: list[str], bracketed: bool = True) -> Expr:
-        """What stands under a binder of these letters: an expression in brackets, or a product."""
+        """The body of a binder of these letters: an expression in brackets, or a product."""
         outer, self.scope = self.scope, self.scope.inside(letters)
         found = self.within(self.expect("(")) if bracketed else self.product()
         self.scope = outer

@@ -75,7 +75,7 @@ _MARKS = {name: char for char, name in COMBINING.items()}
 
 
 def show(e: Expr, style: str = "plain") -> str:
-    """Write an expression in one of `STYLES`, or as 'typst' or 'mathml' has it."""
+    """Write an expression in one of `STYLES`, or as 'typst' or 'mathml'."""
     if style != "plain":
         return printer(style).show(e)
     if "text" not in e.__dict__:  # kept on the node: a lesson asks for the same one six times
@@ -169,7 +169,7 @@ def is_phrase(symbol: Symbol) -> bool:
 
 
 class Printer:
-    """One spelling's writer.
+    """The printer of one spelling.
 
     With a ``loss``, ∂X is written as a quotient: ``∂L/∂X``, for people alone. ``functions`` are the
     letters of a card's own functions: a value of that name does not stand before a parenthesis.
@@ -191,17 +191,17 @@ class Printer:
         self.column = 1 + STYLES.index(style)
 
     def show(self, e: Expr, place: int = 0) -> str:
-        """``e``, in parentheses if it binds looser than ``place``."""
+        """``e``, in parentheses if it binds more loosely than ``place``."""
         text, strength = self.write(e)
         return f"({text})" if strength < place else text
 
     def shape(self, sizes: Sequence[Expr]) -> str:
-        """Sizes with × between them; of several, a product stands in parentheses: (4 d) × d."""
+        """Sizes joined by ×; a product among several sizes gets parentheses: (4 d) × d."""
         place = FACTOR if len(sizes) > 1 else 0
         return self.pick(" × ", r" \times ", " × ").join(self.show(e, place) for e in sizes)
 
     def to_power(self, base: str, above: str) -> str:
-        """A text to the power of another: ``ℝ^{n × d}``."""
+        """A text raised to another: ``ℝ^{n × d}``."""
         return f"{base}^{above}" if len(above) == 1 else f"{base}^{{{above}}}"
 
     def pick(self, plain: str, latex: str, unicode: str) -> str:
@@ -238,7 +238,7 @@ class Printer:
     # -- names -------------------------------------------------------------------------------------
 
     def ref(self, e: Ref, extra: tuple[Expr, ...]) -> str:
-        """A name with its index expressions; ``extra`` are row and entry indices to put below."""
+        """A name with its index expressions; ``extra`` are row and entry indices to write below."""
         sub, sup = self.slots(e, self.label)
         sub += [self.show(x) for x in extra]
         if is_phrase(e.symbol):
@@ -257,7 +257,7 @@ class Printer:
         return letters(e.symbol.base, self.style) + scripts
 
     def slots(self, e: Ref, label: Callable[[str], str]) -> tuple[list[str], list[str]]:
-        """What stands below and above a name; a group and a head of it are written as the head."""
+        """The scripts below and above a name; a group and a head in it are written as one head."""
         shown: list[str | None] = [self.above(x) for x in e.index]
         for k, pair in enumerate(pairwise(e.index)):
             if (head := joint(*pair)) is not None:
@@ -273,7 +273,7 @@ class Printer:
         return text if self.style != "latex" else f"\\mathrm{{{text}}}".replace("_", r"\_")
 
     def above(self, e: Expr) -> str:
-        """An index or a power; the size T is set apart, since above a name T means transpose."""
+        """An index or a power; a size T is set apart, since T above a name means transpose."""
         text = self.show(e)
         return f"({text})" if text == "T" else text
 
@@ -316,7 +316,7 @@ class Printer:
         )  # fmt: skip
 
     def word(self, e: Pick, axis: int) -> str:
-        """A word in the place of an index that is its number; here none is known."""
+        """A word for an index that is a token id; this printer knows none."""
         return ""
 
     def literal(self, text: str) -> str:
@@ -412,7 +412,7 @@ class Printer:
         return f"{self.function(op)}({text})", ATOM
 
     def called(self, f: Expr) -> str:
-        """A function, or several of them one after the other: ``(B_N ∘ ⋯ ∘ B_1)``."""
+        """A function, or a composition of several: ``(B_N ∘ ⋯ ∘ B_1)``."""
         if not isinstance(f, Bind) or f.ranges is None:
             return self.show(f)
         ends = [self.show(substitute(f.body, letters={f.index: x})) for x in f.ranges]
@@ -448,7 +448,7 @@ class Printer:
         return f"{a}{signs[self.column - 1]}{b}", strength
 
     def beside(self, a: str, b: str, called: bool) -> str:
-        """A product side by side; ``called``: the first has the name of a function."""
+        """A product written side by side; ``called``: its first factor is named like a function."""
         if called and b.startswith("("):
             a = f"({a})"
         # Side by side, \Delta x would be one name and a <u, v> a comparison.
@@ -468,7 +468,7 @@ class Printer:
         return self.show(e, strength) + "".join(reversed(terms))
 
     def scripted(self, base: Expr, mark: str, power: bool = False) -> tuple[str, int]:
-        """A transpose or a power; a base that has superscripts of its own is set apart."""
+        """A transpose or a power; a base with superscripts is put in parentheses."""
         name = base.value if isinstance(base, Pick) else base
         taken = isinstance(name, Ref) and bool(name.symbol.sup)
         taken &= not isinstance(base, Pick) or not self.picked(base).endswith("]")
@@ -488,12 +488,12 @@ class Printer:
 
 
 def printer(style: str, loss: Ref | None = None, functions: Collection[str] = ()) -> Printer:
-    """The writer of a style; see `Printer`."""
+    """The printer of a style; see `Printer`."""
     return Printer.others.get(style, Printer)(style, loss, functions)
 
 
 def computed(index: Expr) -> Expr:
-    """An index as it is written: a negative number that a formula came to is ``0 - 1``."""
+    """An index as written: a negative number that a formula gave is ``0 - 1``."""
     if isinstance(index, Num) and index.value < 0:
         return Apply("sub", (num(0), num(-index.value)))
     return index

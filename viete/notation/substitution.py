@@ -26,7 +26,7 @@ Ranges = Mapping[str, tuple[Expr, Expr]]
 
 @dataclass(frozen=True)
 class Abstraction:
-    """``letters ↦ body``: what is put for a family, whose members have an index each."""
+    """``letters ↦ body``: the replacement of a family, whose members each have an index."""
 
     letters: tuple[str, ...]
     body: Expr
@@ -40,7 +40,7 @@ def substitute(
     arguments: Mapping[str, Put] | None = None, names: Mapping[str, Put] | None = None,
     around: Collection[str] = (), taken: Collection[str] = (), ranges: Ranges | None = None,
 ) -> Expr:  # fmt: skip
-    """``e`` with expressions for free index letters, for arguments of a function and for names.
+    """``e`` with expressions put in for free index letters, arguments of a function, and names.
 
     All are put in at the same time: what is put in is not searched again. ``arguments`` are symbols
     of that kind and ``names`` all others, both by their keys; an `Abstraction` gets the index.
@@ -48,8 +48,8 @@ def substitute(
     ``around`` are the names that no binder may have, those of letters bound around ``e`` among
     them; a binder that has to be renamed takes a letter that is neither there nor in ``taken``.
     ``ranges`` has the bounds of the letters that are declared with some (``sum_h``), which a sum
-    over another letter has to say. Raises KeyError where such a letter must change and is not
-    among them.
+    over another letter has to say. Raises KeyError where such a letter must change and is not among
+    them.
     """
     put = Substitution(arguments or {}, names or {}, frozenset(taken), ranges or {})
     return put.into(e, dict(letters or {}), frozenset(around))
@@ -58,13 +58,13 @@ def substitute(
 def apart(
     e: Expr, around: Collection[str] = (), taken: Collection[str] = (), ranges: Ranges | None = None
 ) -> Expr:
-    """``e`` with other letters for the binders whose own stands for something else around them."""
+    """``e`` with new letters for binders whose letters mean something else around them."""
     return substitute(e, around=around, taken=taken, ranges=ranges)
 
 
 @dataclass(frozen=True)
 class Substitution:
-    """What is put in; see `substitute`."""
+    """A set of replacements; see `substitute`."""
 
     arguments: Mapping[str, Put]
     names: Mapping[str, Put]
@@ -72,7 +72,7 @@ class Substitution:
     ranges: Ranges
 
     def into(self, e: Expr, letters: Mapping[str, Expr], around: frozenset[str]) -> Expr:
-        """``e``, which stands under binders of the letters ``around``."""
+        """``e``, below binders of the letters ``around``, with the replacements put in."""
 
         def go(x: Expr) -> Expr:
             return self.into(x, letters, around)
@@ -102,11 +102,11 @@ class Substitution:
         return e.over([*ranges, body], own)
 
     def of(self, e: Ref) -> Put | None:
-        """What is put for a name."""
+        """The replacement of a name."""
         return (self.arguments if e.symbol.kind == "argument" else self.names).get(e.key)
 
     def freshened(self, new: Expr, around: frozenset[str]) -> Expr:
-        """What is put in, with letters for its own binders that nothing around it has."""
+        """A replacement whose own binders have letters that nothing around it uses."""
         if not new.binders:
             return new
         return Substitution({}, {}, self.taken, self.ranges).into(new, {}, around)
@@ -115,7 +115,7 @@ class Substitution:
         self, own: tuple[str, ...], body: Expr, letters: Mapping[str, Expr],
         around: frozenset[str], avoid: frozenset[str],
     ) -> tuple[tuple[str, ...], Expr]:  # fmt: skip
-        """The body of a binder of ``own`` letters, and the letters that it has then."""
+        """The body of a binder of ``own`` letters, and its letters afterwards."""
         free = body.free
         inner = {k: v for k, v in letters.items() if k in free and k not in own}
         used = avoid | frozenset[str]().union(*map(free_names, self.incoming(body, inner)))
@@ -129,7 +129,7 @@ class Substitution:
         return tuple(new), self.into(body, inner, around.union(new))
 
     def incoming(self, body: Expr, letters: Mapping[str, Expr]) -> Iterator[Expr]:
-        """What comes into the body of a binder, and the names that stay in it."""
+        """The replacements that enter the body of a binder, and the names that stay in it."""
         yield from letters.values()
         for x in walk(body):
             if isinstance(x, Ref):
@@ -142,12 +142,12 @@ class Substitution:
 
 
 def free_names(e: Expr) -> frozenset[str]:
-    """What a binder around a formula must not be called: its free letters and plain names."""
+    """The names that a binder around a formula must avoid: its free letters and plain names."""
     return e.free | e.plain
 
 
 def fresh(taken: Collection[str], wishes: Iterable[str] = LETTERS) -> str:
-    """The first of the ``wishes`` that is not taken; if all are, the last of them with a number."""
+    """The first of the ``wishes`` that is free; if none is, the last of them with a number."""
     wishes = tuple(wishes)
     more = (f"{wishes[-1]}{k}" for k in count(2))
     return next(x for x in chain(wishes, more) if x not in taken)

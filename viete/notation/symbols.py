@@ -22,7 +22,7 @@ from viete.notation.words import Words
 
 @dataclass(frozen=True)
 class Signature:
-    """What the parser must know of a function: its name and how many arguments it takes."""
+    """The facts about a function that the parser needs: its name and its number of arguments."""
 
     name: str
     least: int
@@ -62,13 +62,13 @@ Index = dict[tuple[Mask, Mask], dict[tuple[Labels, Labels], list[Symbol]]]
 
 
 def plain_labels(mask: Mask, labels: Sequence[str]) -> Labels:
-    """The labels that are part of a name; index letters stand for many."""
+    """The labels that are part of a name; index letters may take many values."""
     return tuple(label for index, label in zip(mask, labels, strict=False) if not index)
 
 
 @lru_cache(maxsize=256)
 def by_labels(group: tuple[Symbol, ...]) -> Index:
-    """Symbols of one letter by where their labels stand and what these are."""
+    """Symbols of one letter, by the places and contents of their labels."""
     index: Index = {}
     for s in group:
         masks = tuple(x.index for x in s.sub), tuple(x.index for x in s.sup)
@@ -80,7 +80,7 @@ def by_labels(group: tuple[Symbol, ...]) -> Index:
 
 @dataclass
 class Scope:
-    """The names in force where a formula stands."""
+    """The names that a formula may use."""
 
     symbols: dict[str, list[Symbol]] = field(default_factory=dict)
     functions: dict[str, Signature] = field(default_factory=lambda: dict(PRIMITIVES))
@@ -100,7 +100,7 @@ class Scope:
 
     @property
     def numbered(self) -> frozenset[tuple[str, ...]]:
-        """What stands before the numbers of names, W of W_1: there W_1 is no row of W."""
+        """The bases of names with numbers, such as W of W_1: with it, W_1 is not a row of W."""
         words = ((s.base, *labels_below(s)) for group in self.symbols.values() for s in group)
         return frozenset(w[:k] for w in words for k in range(1, len(w)) if w[k].isdigit())
 
@@ -127,7 +127,7 @@ class Scope:
         return replace(self, symbols=symbols, indices=letters)
 
     def fitting(self, base: str, below: Sequence[str], above: Sequence[str]) -> list[Symbol]:
-        """The symbols of this letter that scripts with these labels may be of."""
+        """The symbols of this letter that may match scripts with these labels."""
         group = self.symbols.get(base, [])
         if len(group) <= SHORT:
             return group

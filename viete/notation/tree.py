@@ -28,7 +28,7 @@ LOCK = Lock()  # two threads that make one content get one object
 
 
 class Interned:
-    """Immutable content of which there is one object: ``==`` and ``is`` agree."""
+    """Immutable content with one object for equal contents: ``==`` and ``is`` agree."""
 
     defaults: ClassVar[tuple[Any, ...]]
     __match_args__: ClassVar[tuple[str, ...]]
@@ -56,7 +56,7 @@ class Interned:
 
 @dataclass_transform(frozen_default=True, eq_default=False, field_specifiers=(field,))
 def interned(kind: type[T]) -> type[T]:
-    """The fields of a kind of `Interned`."""
+    """The fields of a class of `Interned`."""
     made = dataclass(frozen=True, eq=False, init=False)(kind)
     fields = made.__dataclass_fields__  # type: ignore[attr-defined]
     made.defaults = tuple(fields[name].default for name in made.__match_args__)  # type: ignore[attr-defined]
@@ -65,7 +65,7 @@ def interned(kind: type[T]) -> type[T]:
 
 @interned
 class Expr(Interned):
-    """Base of all nodes.
+    """The base class of all nodes.
 
     Each kind says what its ``children`` are, which index letters it has ``bound`` in the last of
     them, what its ``head`` is beside these, and how it is made ``over`` others; all other facts
@@ -81,21 +81,21 @@ class Expr(Interned):
 
     @property
     def head(self) -> tuple[object, ...]:
-        """What it is, but for its children and the letters that are its own."""
+        """The node without its children and its bound letters."""
         return ()
 
     def over(self, parts: Sequence[Expr], bound: tuple[str, ...] | None = None) -> Expr:
-        """This node with other children, as many as it has, and other letters of its own."""
+        """This node with the same number of other children, and other bound letters."""
         return self
 
     @cached_property
     def keys(self) -> frozenset[str]:
-        """The names of all that it refers to."""
+        """The names to which it refers."""
         return frozenset[str]().union(*(x.keys for x in self.children))
 
     @cached_property
     def free(self) -> frozenset[str]:
-        """Index letters in it that nothing inside binds."""
+        """The index letters in it that nothing inside binds."""
         parts = [x.free for x in self.children]
         if self.bound:
             parts[-1] = parts[-1].difference(self.bound)
@@ -103,13 +103,13 @@ class Expr(Interned):
 
     @cached_property
     def standing(self) -> frozenset[tuple[str, str]]:
-        """Of free letters, at which index letter of a name: ``("i", "k")`` of ``x^{k-1}``."""
+        """The index slots at which free letters occur: ``("i", "k")`` for ``x^{k-1}``."""
         found = frozenset[tuple[str, str]]().union(*(x.standing for x in self.children))
         return frozenset(x for x in found if x[1] not in self.bound) if self.bound else found
 
     @cached_property
     def made_of(self) -> frozenset[str]:
-        """The kinds of symbols in it, ``index`` of letters and ``entries`` of what has some.
+        """The kinds of symbols in it; ``index`` for letters, ``entries`` for picked entries.
 
         ``rows(x)`` and ``cols(x)`` are dimensions, whatever x is.
         """
@@ -118,17 +118,17 @@ class Expr(Interned):
 
     @property
     def constant(self) -> bool:
-        """Whether it is made of numbers and dimensions alone."""
+        """Whether it contains only numbers and dimensions."""
         return self.made_of <= {"dim"}
 
     @cached_property
     def plain(self) -> frozenset[str]:
-        """The names without scripts in it, which a bound letter of that name would hide."""
+        """The names without scripts in it; a bound letter of that name would hide them."""
         return frozenset[str]().union(*(x.plain for x in self.children))
 
     @cached_property
     def binders(self) -> frozenset[str]:
-        """The letters that something in it binds."""
+        """The letters that its binders bind."""
         return frozenset(self.bound).union(*(x.binders for x in self.children))
 
 
@@ -181,7 +181,7 @@ class Symbol(Interned):
 
     @property
     def member(self) -> Ref:
-        """It with its own letters, which stands for each of its family: ``Q^{i,h}``."""
+        """The symbol with its own letters, which means each member of its family: ``Q^{i,h}``."""
         return Ref(self, tuple(map(Idx, self.slots)))
 
     @property
@@ -191,12 +191,12 @@ class Symbol(Interned):
 
 
 def labels_below(symbol: Symbol) -> list[str]:
-    """What stands below a name and is part of it, as 1 is of ``W_1``."""
+    """The subscript that is part of a name, such as 1 in ``W_1``."""
     return [s.text for s in symbol.sub if not s.index]
 
 
 def script(sign: str, items: list[str]) -> str:
-    """``_Q``, ``^{i,h}``: braces only where more than one word needs them."""
+    """``_Q``, ``^{i,h}``: with braces only if there is more than one word."""
     if not items:
         return ""
     inner = ",".join(items)
@@ -251,7 +251,7 @@ class Ref(Expr):
 
 @interned
 class Idx(Expr):
-    """A bound index letter used as a number: a block or head counts from 1, a position from 0."""
+    """A bound index letter used as a number: blocks and heads count from 1, positions from 0."""
 
     name: str
 
@@ -300,8 +300,8 @@ class Apply(Expr):
 class Bind(Expr):
     """``sum_h body``, ``concat_h(body)``, ``mean_j(body)``, ``max_j(body)``: folds an index away.
 
-    ``lower`` and ``upper`` are inclusive bounds, or both None where the index's declared range
-    is meant.
+    ``lower`` and ``upper`` are inclusive bounds, or both None where the index's declared range is
+    meant.
     """
 
     op: str
@@ -320,7 +320,7 @@ class Bind(Expr):
 
     @property
     def ranges(self) -> tuple[Expr, Expr] | None:
-        """Its bounds; None where the letter's declared range is meant."""
+        """Its bounds; None if the letter's declared range is meant."""
         return None if self.lower is None or self.upper is None else (self.lower, self.upper)
 
     @property
@@ -363,7 +363,7 @@ class Table(Expr):
 
 @interned
 class Slice(Expr):
-    """``start:stop`` inside brackets, counted from 0, ``stop`` not included."""
+    """``start:stop`` inside brackets, counted from 0, ``stop`` excluded."""
 
     start: Expr | None
     stop: Expr | None
@@ -397,7 +397,7 @@ class Pick(Expr):
         return Pick(parts[0], tuple(parts[1:]))
 
     def from_end(self, axis: int) -> int | None:
-        """The k of an index ``-k`` on an axis, which counts from its end; None of another index."""
+        """The k of an index ``-k``, which counts from the end; None for any other index."""
         match self.items[axis] if axis < len(self.items) else None:
             case Apply("sub", (Apply(op, (value,)), Num(k))) if (
                 value is self.value and op == LENGTHS[axis] and k > 0 and k.denominator == 1
@@ -419,7 +419,7 @@ NEAR = Fraction(1, 100)  # of the larger side: what ``a ≈ b`` allows without a
 
 
 def near(a: Expr, b: Expr, within: Expr | None = None) -> Apply:
-    """``a ≈ b within e``: the two differ by no more, entry by entry."""
+    """``a ≈ b within e``: the two differ by at most e, entry by entry."""
     if within is None:
         larger = Apply("max", (Apply("abs", (a,)), Apply("abs", (b,))))
         within = Apply("times", (Num(NEAR), larger))
@@ -427,7 +427,7 @@ def near(a: Expr, b: Expr, within: Expr | None = None) -> Apply:
 
 
 def sides_near(e: Expr) -> tuple[Expr, Expr, Expr | None] | None:
-    """a, b and the tolerance of ``a ≈ b within e``, None for the usual one; None of any other."""
+    """a, b and the tolerance of ``a ≈ b within e`` (None: the usual one); else None."""
     match e:
         case Apply("le", (Apply("abs", (Apply("sub", (a, b)),)), within)):
             return a, b, None if e is near(a, b) else within
@@ -435,14 +435,14 @@ def sides_near(e: Expr) -> tuple[Expr, Expr, Expr | None] | None:
 
 
 def rebuilt(e: Expr, parts: Sequence[Expr]) -> Expr:
-    """The node with other `children`; itself where they are the same objects."""
+    """The node with other `children`; the same object if they are the same."""
     if all(map(is_, e.children, parts)) and len(e.children) == len(parts):
         return e
     return e.over(parts)
 
 
 def walk(e: Expr, leave: Callable[[Expr], bool] | None = None) -> Iterator[Expr]:
-    """The node and everything below it, without recursion; not what is below one to ``leave``."""
+    """The node and all nodes below it, without recursion; skips what is below a ``leave`` node."""
     stack = [e]
     while stack:
         node = stack.pop()
@@ -454,12 +454,12 @@ def walk(e: Expr, leave: Callable[[Expr], bool] | None = None) -> Iterator[Expr]
 
 
 def refs(e: Expr) -> Iterator[Ref]:
-    """The names in a formula, as often as they stand there, in reading order."""
+    """The names in a formula, with repetitions, in reading order."""
     return (x for x in walk(e) if isinstance(x, Ref))
 
 
 def transform(e: Expr, rule: Callable[[Expr], Expr | None]) -> Expr:
-    """Rebuild from the leaves up; ``rule`` gives a node's replacement, or None to keep it."""
+    """Rebuild from the leaves up; ``rule`` returns a node's replacement, or None to keep it."""
 
     def go(x: Expr) -> Expr:
         if below := x.children:
@@ -470,7 +470,7 @@ def transform(e: Expr, rule: Callable[[Expr], Expr | None]) -> Expr:
 
 
 def replaced(e: Expr, parts: Mapping[Expr, Expr]) -> Expr:
-    """A formula with others in the place of some of its parts, wherever they stand.
+    """A formula with some of its parts replaced, wherever they occur.
 
     What is bound around them binds what is put there too; see `substitution` for what may not be.
     """
@@ -484,5 +484,5 @@ def num(value: int | str | Fraction) -> Num:
 
 
 def signed(value: Fraction) -> Expr:
-    """A number as one writes it: below 0 with a sign before it."""
+    """A number as one writes it: negative numbers with a sign."""
     return Apply("neg", (num(-value),)) if value < 0 else num(value)

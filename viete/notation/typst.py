@@ -15,7 +15,7 @@ _MARKS = {"tilde": "tilde", "hat": "hat", "bar": "macron", "vec": "arrow", "over
 
 
 def word(text: str) -> str:
-    """A name: a letter as it is, Greek by its character, a word in quotes."""
+    """A name: a letter as it is, Greek as its character, a word in quotes."""
     text, primes = unprimed(text)
     if primes:
         return word(text) + primes
@@ -29,7 +29,7 @@ def word(text: str) -> str:
 
 
 class Typst(Printer, style="typst"):
-    """The printer of Typst's maths, which takes most signs as Unicode has them."""
+    """The printer of Typst maths, which uses most of Unicode's signs."""
 
     def __init__(
         self, style: str = "typst", loss: Ref | None = None, functions: Collection[str] = ()

@@ -14,7 +14,7 @@ MOST = 12  # words that an error lists
 
 
 def quoted(text: str) -> str:
-    """A text as the notation writes it: in quotes, with what cannot be printed escaped."""
+    """A text as the notation writes it: in quotes, with unprintable characters escaped."""
     return f'"{"".join(map(escaped, text))}"'
 
 
@@ -26,7 +26,7 @@ def escaped(c: str) -> str:
 
 
 def unquoted(text: str) -> str:
-    """What stands in quotes; a backslash that escapes nothing is itself."""
+    """The contents of quotes; a backslash that escapes nothing is kept."""
     return _ESCAPE.sub(
         lambda m: ESCAPES[m[1]] if m[1] else chr(min(int(m[2] or m[3], 16), sys.maxunicode)),
         text[1:-1],
@@ -34,7 +34,7 @@ def unquoted(text: str) -> str:
 
 
 class Words(Mapping[str, int]):
-    """The words that a card lists, by their places.
+    """The words that a card lists, by their ids.
 
     A vocabulary that is not a list, as a tokenizer's, is a class of its own. ``bare``: a word may
     stand in brackets without quotes, ``E[a]``.
@@ -60,7 +60,7 @@ class Words(Mapping[str, int]):
         return len(self.number)
 
     def name(self, k: int) -> str | None:
-        """The word of a number; None where it has none."""
+        """The word of an id; None if it has none."""
         return self.words[k] if 0 <= k < len(self.words) else None
 
     def unknown(self, text: str) -> str:
@@ -77,7 +77,7 @@ class Words(Mapping[str, int]):
 
 
 class WordLabels(Sequence[str]):
-    """What the entries of an axis over a vocabulary are called, each found when it is asked for."""
+    """Labels of the entries of an axis over a vocabulary, each looked up when it is needed."""
 
     def __init__(self, words: Words, size: int) -> None:
         self.words, self.size = words, size
@@ -86,7 +86,7 @@ class WordLabels(Sequence[str]):
         return self.size
 
     def __getitem__(self, k):  # type: ignore[no-untyped-def]
-        """The word in quotes, or the number where there is no word for it."""
+        """The word in quotes, or the number if it has no word."""
         if isinstance(k, slice):
             return [self[i] for i in range(self.size)[k]]
         k = range(self.size)[k]
