@@ -19,7 +19,7 @@ def block_range(body: Body, letter: str) -> str:
 
 
 def per_block(body: Body, item: Input | Parameter, text: str) -> str:
-    """``{i: … for i in range(1, N + 1)}`` for what each block has its own of."""
+    """``{i: … for i in range(1, N + 1)}`` for a value that each block has separately."""
     letters = body.model.blocks_of(item.symbol)
     if not letters:
         return text

@@ -81,7 +81,7 @@ class Body:
         return [*symbols, *(d.symbol for d in m.dims)]
 
     def plain_numbers(self) -> frozenset[str]:
-        """The values that Python computes, of numbers and dimensions and of each other."""
+        """The values that Python computes from numbers, dimensions and each other."""
         types, made = self.shapes.types, equations_by_name(self.model)
         numbers = {name for name in made if not types[name].shape and not types[name].family}
 
@@ -105,7 +105,7 @@ class Body:
     # -- names -------------------------------------------------------------------------------------
 
     def variable(self, e: Ref, blocks: Sequence[Expr], env: CodeEnv) -> tuple[str, bool]:
-        """How a value is written, and whether it may have a batch in front."""
+        """The code of a value, and whether it may have a batch axis in front."""
         lead = self.dialect.batched and e.key in self.varying
         places = tuple(self.lowering.integer(b, env) for b in blocks)
         if e.key in self.parameters:
@@ -116,7 +116,7 @@ class Body:
         return f"{name}[{', '.join(places)}]", lead
 
     def rolls(self, key: str) -> bool:
-        """Whether one variable serves all blocks' members of a value."""
+        """Whether one variable serves a value in all blocks."""
         makers = [(s, k, e) for s in self.every for k, e in enumerate(s[1]) if e.name == key]
         inside = [m for m in makers if m[0][0] is not None]
         symbol = makers[0][2].left.symbol
@@ -203,7 +203,7 @@ class Body:
         return ([""] if apart and not part else []) + (comment(f"-- {part}", depth) if part else [])
 
     def dictionaries(self, equations: list[Equation], depth: int) -> list[str]:
-        """Dictionaries by block number for what a loop makes and something later asks for."""
+        """Dictionaries by block number for values of a loop that later code reads."""
         done = self.rolling | self.begun | self.lowering.inlined
         fresh = [e for e in equations if e.name not in done]
         names = [self.names.symbol(e.left.symbol) for e in fresh]
@@ -217,7 +217,7 @@ class Body:
         return out
 
     def loop_head(self, loop: Loop, lines: list[str]) -> str:
-        """``for i in range(1, N + 1):``, or over the list that the target keeps its blocks in."""
+        """``for i in range(1, N + 1):``, or a loop over the target's list of blocks."""
         i, low = plain_letter(loop.index), self.lowering
         blocks = self.target.block_list(loop)
         if blocks is not None:
@@ -229,7 +229,7 @@ class Body:
         return f"for {i} in {f'reversed({span})' if loop.down else span}:"
 
     def one(self, e: Equation, env: CodeEnv, depth: int) -> list[str]:
-        """One equation under its own text."""
+        """One equation below its own text."""
         said = show_equation(e.left, e.right, "unicode")
         why = f", {e.meaning}" if e.text.file == "<backward>" else f": {e.meaning}"
         out = comment(f"({self.number[id(e)]}) {said}{why if e.meaning else ''}", depth)
@@ -253,7 +253,7 @@ class Body:
         return out + statement(f"{left} = {text}", depth)
 
     def stored(self, code: Code, e: Equation, env: CodeEnv) -> Code:
-        """A value as its name has it in every block: whole numbers, or the run's kind of real."""
+        """A value in the type of its name in every block: whole numbers, or the run's floats."""
         low, kept = self.lowering, self.shapes.types[e.name]
         if code.const and not code.axes and self.dialect.casts:  # whose functions take no number
             whole = kept.interval is not None
@@ -272,7 +272,7 @@ class Body:
         return code
 
     def added_up(self, e: Equation, env: CodeEnv) -> list[str] | None:
-        """``∂E = gathered(∂x; t, V)`` as NumPy people add rows up by their places."""
+        """``∂E = gathered(∂x; t, V)`` in NumPy's idiom for adding rows at places."""
         match self.model.library_name(e.right), e.right:
             case "gathered", Apply(args=(y, t, rows)) if self.dialect.name == "numpy":
                 width = self.model.size_expr(self.shapes.of(y, env.types).shape[-1])
@@ -342,7 +342,7 @@ class Body:
         return lengths + out
 
     def limits(self, inputs: Sequence[Input], depth: int) -> list[str]:
-        """Refusals of texts that are longer than the context.
+        """Checks that refuse texts longer than the context.
 
         ``inputs`` are those that a call cannot do without. A check of a shape is one that a
         compiler makes once, when it traces the code.
@@ -379,7 +379,7 @@ class Body:
 
 
 def measured(length: str, inputs: Sequence[Input]) -> tuple[Input, int] | None:
-    """The first input that is as long as that, and which of its axes, counted from the last.
+    """The first input with a given length, and the axis that has it, counted from the last.
 
     What a family has a member each of comes as a dictionary, which has no shape.
     """
@@ -391,7 +391,7 @@ def measured(length: str, inputs: Sequence[Input]) -> tuple[Input, int] | None:
 
 
 def sorted_dims(lines: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """In an order in which each stands after those it is made of."""
+    """Dimensions in an order in which each comes after those that define it."""
     left, out = lines[::-1], list[tuple[str, str]]()
     while left:
         names = {a.split(" = ")[0] for a, _ in left}

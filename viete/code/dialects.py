@@ -52,7 +52,7 @@ HELPERS = ("beside", "entries", "erf", "inside")  # which are not functions of t
 
 
 class Dialect:
-    """An array library as code; what is said here is NumPy's.
+    """An array library as code; the base class writes NumPy's.
 
     ``xp`` is the name it is imported by; ``batched``: values may have further axes in front, so
     that axes are counted from the end; ``casts``: a table of numbers has to be given the dtype and
@@ -73,18 +73,18 @@ class Dialect:
     brings = False  # the file's array library has what is by hand too
 
     def form(self, function: str) -> str:
-        """How a named function is called; '' where the library has none, or it is by hand."""
+        """The library's call for a named function; '' if it has none or it is hand-written."""
         found = SPELLINGS.get(function, ("", "", ""))[self.library]
         return "" if found == HAND else found
 
     def by_hand(self, function: str) -> bool:
-        """Whether a function is written as `idioms` has it."""
+        """Whether `idioms` has a version of a function."""
         return function in SPELLINGS and SPELLINGS[function][self.library] == HAND
 
     # -- axes --------------------------------------------------------------------------------------
 
     def index(self, code: Code, label: str, text: str, checked: bool = False) -> str:
-        """``code[…]`` with something in the place of one axis."""
+        """``code[…]`` with an index for one axis."""
         k = code.axis(label)
         if k < 0 and LEAD in code.axes:
             items = ["...", text, *[":"] * (-k - 1)]
@@ -96,7 +96,7 @@ class Dialect:
         return f"{array}[{items}]"
 
     def brought(self, code: Code, target: Axes, fully: bool = False) -> str:
-        """The code with its axes in the order of ``target``, 1 where it lacks one.
+        """The code with its axes in the order of ``target``, and size 1 for missing axes.
 
         What is missing in front broadcasts by itself, and is left out unless ``fully``.
         """
@@ -129,21 +129,21 @@ class Dialect:
         return code.as_atom(self.moved(code.text, source, [k - n for k in moved]), axes=order)
 
     def moved(self, text: str, source: Sequence[int], goal: Sequence[int]) -> str:
-        """Axes put into other places."""
+        """Axes moved to other places."""
         return f"{self.xp}.{self.move_axis}({text}, {bare(source)}, {bare(goal)})"
 
     def fitted(self, code: Code, target: Axes, fully: bool = False) -> Code:
-        """As `brought`, still bound as it was if nothing had to be done."""
+        """As `brought`, but with the same binding strength if nothing had to be done."""
         text = self.brought(code, target, fully)
         return code if text == code.text else code.as_atom(text)
 
     def aligned(self, codes: Sequence[Code]) -> tuple[list[Code], Axes]:
-        """Codes that broadcast together, and the axes that they have together."""
+        """Codes that broadcast together, and their common axes."""
         target = together([c.axes for c in codes])
         return [self.fitted(c, target) if c.axes else c for c in codes], target
 
     def fold(self, op: str, code: Code, label: str, keep: bool = False) -> Code:
-        """An axis folded away by a reduction; kept as 1 on paper for rows' sums."""
+        """An axis reduced; the sums of rows keep it with size 1."""
         name = self.reductions.get(op, op)
         more = f", {self.keep}=True" if keep else ""
         text = f"{code.at(ATOM)}.{name}({code.axis(label)}{more})"
@@ -152,7 +152,7 @@ class Dialect:
                     whole=whole)  # fmt: skip
 
     def merge(self, v: Code, label: str) -> Code:
-        """An axis side by side with the columns."""
+        """An axis joined with the columns."""
         order = (*(a for a in v.axes if a not in (label, COL)), label, COL)
         if v.axes == (label, ROW, COL) and not self.casts:
             return Code(f"{self.xp}.concatenate({v.text}, axis=-1)", axes=(ROW, COL), whole=v.whole)
@@ -175,7 +175,7 @@ class Dialect:
         return "astype(int)"
 
     def real_numbers(self, code: Code, like: str) -> Code:
-        """Whole numbers as real ones of the run's kind; a constant with all digits there are."""
+        """Whole numbers as the run's floats; a constant keeps all its digits."""
         if code.const and not code.axes:
             return code
         if code.python:
@@ -186,18 +186,18 @@ class Dialect:
         return "astype(float)"
 
     def as_argument(self, code: Code, real: bool, inline: bool) -> Code:
-        """A plain number as the library's own functions take it."""
+        """A plain number in the form that the library's own functions take."""
         if inline and real and code.whole:
             return code.as_atom(f"float({code.text})", whole=False)
         return code
 
     def cast(self, codes: Sequence[Code], like: str) -> list[Code]:
-        """Tables of numbers with the dtype and device of what they meet."""
+        """Tables of numbers with the dtype and device of the arrays they meet."""
         return list(codes)
 
 
 class JavaScriptDialect(Dialect):
-    """NumPy's, to be printed in JavaScript, whose arrays come with all that is by hand."""
+    """NumPy's dialect, to print as JavaScript; its arrays include every hand-written function."""
 
     name = "javascript"
     brings = True
@@ -210,7 +210,7 @@ class JavaScriptDialect(Dialect):
 
 
 class JaxDialect(Dialect):
-    """JAX, whose brackets take the nearest entry where there is none."""
+    """JAX, whose indexing clamps to the nearest entry."""
 
     library = 1
     name, xp = "jax", "jnp"
@@ -223,7 +223,7 @@ class JaxDialect(Dialect):
 
 
 class TorchDialect(Dialect):
-    """PyTorch, for a batch of sequences at once, of any precision and on any device."""
+    """PyTorch, for a batch of sequences at once, in any precision and on any device."""
 
     library = 2
     name, xp = "torch", "torch"

@@ -33,7 +33,7 @@ Axes = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Code:
-    """An expression of Python, how strongly it binds, and what its value's axes are.
+    """An expression of Python, its binding strength, and the axes of its value.
 
     ``const``: made of numbers, dimensions and indices alone; ``whole``: computed in whole numbers.
     """
@@ -47,11 +47,11 @@ class Code:
     python: bool = False  # a number or truth value of Python's, which has no method of an array's
 
     def at(self, level: int) -> str:
-        """The text, in parentheses where a tighter level is asked for."""
+        """The text, in parentheses if a tighter binding is needed."""
         return self.text if self.level >= level else f"({self.text})"
 
     def as_atom(self, text: str, **changes: Any) -> Code:
-        """What is made of it by this text, which needs no parentheses."""
+        """A new expression with this text, which needs no parentheses."""
         return replace(self, text=text, level=ATOM, **changes)
 
     @property
@@ -69,14 +69,14 @@ class Code:
         return tuple(a for a in self.axes if a != label)
 
     def axis(self, label: str) -> int:
-        """Where an axis is: from the front if all axes are counted and it is the first."""
+        """The number of an axis: from the front if all axes are counted and it is the first."""
         k = self.axes.index(label)
         return 0 if k == 0 and LEAD not in self.axes else k - len(self.axes)
 
 
 @dataclass(frozen=True, slots=True)
 class CodeLetter(Letter):
-    """An index letter as an axis; sizes are formulas, ``many`` is ``count`` by its normal form."""
+    """An index letter as an axis; sizes are formulas, ``many`` is the normal form of ``count``."""
 
     many: Size
     code: Code | None = None  # its values, where they have a name
@@ -84,14 +84,14 @@ class CodeLetter(Letter):
 
 @dataclass(frozen=True, slots=True)
 class CodeEnv(Env[Code]):
-    """Names in force; ``index`` maps a letter to its `CodeLetter`, or to a block number's code."""
+    """The names in force; ``index`` maps a letter to its `CodeLetter`, or to a block's code."""
 
     types: TypeEnv = field(default_factory=TypeEnv)
     like: str = ""  # an array whose dtype and device a table of numbers takes
 
 
 def many(letter: Letter) -> Size:
-    """How many members an axis has."""
+    """The number of members of an axis."""
     return letter.many if isinstance(letter, CodeLetter) else letter.count
 
 
@@ -101,7 +101,7 @@ def core_of(t: Type) -> Axes:
 
 
 def together(axes: Iterable[Axes]) -> Axes:
-    """All axes of several values: those of the longest, with others' letters before them."""
+    """All axes of several values: those of the longest, with the others' letters in front."""
     found = list(axes)
     out = max(found, key=len, default=())
     extra = dict.fromkeys(a for x in found for a in x if a not in out)
@@ -112,7 +112,7 @@ def together(axes: Iterable[Axes]) -> Axes:
 
 
 def number(value: Fraction) -> Code:
-    """A rational as Python writes it, exactly where a float would be the same."""
+    """A rational in Python; exact where a float would be exact too."""
     size = abs(value)
     if value.denominator == 1:
         code = Code(str(size) if size < 10**15 else repr(float(size)), const=True, whole=True)
@@ -151,7 +151,7 @@ def folded(e: Expr) -> Expr:
 
 
 def length(lower: Expr, upper: Expr) -> Expr:
-    """How many whole numbers there are from ``lower`` to ``upper``."""
+    """The number of whole numbers from ``lower`` to ``upper``."""
     if lower == num(1):
         return upper
     return folded(Apply("add", (folded(Apply("sub", (upper, lower))), num(1))))

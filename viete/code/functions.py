@@ -34,7 +34,7 @@ IDIOMS = {"numpy": ("idioms.py",), "jax": ("idioms.py", "idioms_jax.py"),
 
 @cache
 def idioms(dialect: str) -> dict[str, str]:
-    """Source text of the functions written by hand for a library, by name."""
+    """The source of a library's hand-written functions, by name."""
     out: dict[str, str] = {}
     for file in IDIOMS[dialect]:
         text = resources.files("viete.code").joinpath(file).read_text("utf-8")
@@ -49,7 +49,7 @@ def idioms(dialect: str) -> dict[str, str]:
 
 
 class Functions:
-    """Functions written so far, in the order in which they have to stand."""
+    """The functions written so far, in the order in which the file needs them."""
 
     def __init__(
         self, card: CardData, dialect: Dialect, names: Identifiers, shapes: Shapes
@@ -60,7 +60,7 @@ class Functions:
         self.precision: set[str] = set()  # functions that take an array of the run's kind, `like`
 
     def __call__(self, e: Apply, codes: Sequence[Code], env: CodeEnv) -> tuple[str, Axes]:
-        """The name of the function for arguments like these, and its result's axes on paper."""
+        """The name of the function for such arguments, and the axes of its result on paper."""
         written = self.card.library_name(e)
         if written in ("gathered", "placed") and any(c.lead for c in codes):
             written = f"{written}_each"
@@ -78,7 +78,7 @@ class Functions:
         return self.known[key], core_of(found)
 
     def helper(self, written: str) -> str:
-        """The name of a function that is written by hand."""
+        """The name of a hand-written function."""
         if self.dialect.brings:
             return f"{self.dialect.xp}.{written}"
         name = self.names.name(f"library {written}", plain(written))
@@ -147,7 +147,7 @@ class Functions:
     def letters(
         self, body: Expr, lowering: Lowering, env: CodeEnv, local: Identifiers
     ) -> dict[str, tuple[CodeLetter, str, str]]:
-        """Index letters of the table that a function's body is: meaning, values, name."""
+        """The index letters of the table that is a function's body: meaning, values, name."""
         if not isinstance(body, Table):
             return {}
         out = {}
@@ -171,7 +171,7 @@ class Functions:
 
 
 def unpacking(f: Function, arguments: Mapping[str, Code], text: str) -> list[str]:
-    """Lines that give the sizes that a text uses: ``n, k = z.shape[-2:]``."""
+    """Lines that unpack the sizes that a text uses: ``n, k = z.shape[-2:]``."""
     out, known = list[str](), set[str]()
     for a in f.arguments:
         names = [arguments[s.key].text for s in a.pattern]

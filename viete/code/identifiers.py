@@ -13,13 +13,13 @@ TAKEN = frozenset(keyword.kwlist) | frozenset(keyword.softkwlist) | frozenset(di
 
 
 def identifier(symbol: Symbol) -> str:
-    """A name close to the notation, without index letters; not yet unlike all others."""
+    """A name close to the notation, without index letters; it may not be unique yet."""
     labels = [s.text for s in symbol.sub + symbol.sup if not s.index]
     return plain("_".join([spelled(symbol.base), *labels]))
 
 
 def spelled(base: str) -> str:
-    """A base with its accents behind it, and a derivative's d in front."""
+    """A base followed by its accents, with a d in front for a derivative."""
     base, primes = unprimed(base)
     if primes:
         return spelled(base) + "_prime" * len(primes)
@@ -32,7 +32,7 @@ def spelled(base: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Letters, digits and underscores alone."""
+    """The text with only its letters, digits and underscores."""
     text = re.sub(r"\W+", "_", text).strip("_") or "value"
     return f"_{text}" if text[0].isdigit() else text
 
@@ -44,14 +44,14 @@ def plain_letter(letter: str) -> str:
 
 
 class Identifiers:
-    """Identifiers handed out, no two alike; ``taken`` are not to be used at all."""
+    """Unique identifiers; those in ``taken`` are never used."""
 
     def __init__(self, taken: frozenset[str] | set[str] = frozenset()) -> None:
         self.given: dict[str, str] = {}
         self.used = set(TAKEN | taken)
 
     def name(self, key: str, wish: str) -> str:
-        """The identifier of ``key``, the same every time it is asked for."""
+        """The identifier of ``key``, the same on every call."""
         if key not in self.given:
             while wish in self.used:
                 wish += "_"

@@ -16,20 +16,20 @@ Array = Any
 
 
 def softmax(z: Array) -> Array:
-    """Probabilities of a row of scores; taking the largest out changes nothing but overflow."""
+    """Probabilities of a row of scores; subtracting the largest score only prevents overflow."""
     e = np.exp(z - z.max(-1, keepdims=True))
     return e / e.sum(-1, keepdims=True)
 
 
 def logsumexp(z: Array, keepdims: bool = False) -> Array:
-    """The logarithm of the sum of exp, without overflow: the largest score is taken out."""
+    """The logarithm of the sum of exp, without overflow: the largest score is taken out first."""
     top = z.max(-1, keepdims=True)
     out = top + np.log(np.exp(z - top).sum(-1, keepdims=True))
     return out if keepdims else out[..., 0]
 
 
 def logsoftmax(z: Array) -> Array:
-    """Logarithms of softmax, without taking one of a probability that has become 0."""
+    """Logarithms of softmax, computed directly: a probability that rounds to 0 does no harm."""
     z = z - z.max(-1, keepdims=True)
     return z - np.log(np.exp(z).sum(-1, keepdims=True))
 
@@ -48,7 +48,7 @@ def cross_entropy_some(z: Array, t: Array) -> Array:
 
 
 def top(z: Array, k: int) -> Array:
-    """The k greatest entries of each row, of equal ones the first, and 0 in place of the others."""
+    """The k largest entries of each row, with 0 for the others; ties keep the first."""
     place = np.argsort(np.argsort(-z, -1, stable=True), -1)
     return np.where(place < k, z, 0)
 
@@ -87,14 +87,14 @@ def placed_each(y: Array, s: int, m: int) -> Array:
 
 
 def beside(*parts: Array) -> Array:
-    """Side by side, each repeated along the axes that others have in front."""
+    """Arrays joined along an axis, each repeated along leading axes that the others have."""
     lead = np.broadcast_shapes(*(x.shape[:-1] for x in parts))
     each = [np.broadcast_to(x, (*lead, x.shape[-1])) for x in parts]
     return np.concatenate(each, -1)
 
 
 def inside(at: Array, count: int) -> Array:
-    """Places counted from 0, none outside: negative ones would count from the end."""
+    """Places counted from 0, checked: a negative place would count from the end."""
     outside = (at < 0) | (at >= count)
     if np.any(outside):
         raise IndexError(f"an index is outside 0 to {count - 1}")
@@ -102,7 +102,7 @@ def inside(at: Array, count: int) -> Array:
 
 
 def entries(x: Array, at: Array, axis: int) -> Array:
-    """The entries of x at these places of an axis; what one has more axes in front is repeated."""
+    """The entries of x at these places of an axis; leading axes are broadcast."""
     n = max(x.ndim, at.ndim)
     x, at = (a[(None,) * (n - a.ndim)] for a in (x, at))
     return np.take_along_axis(x, at, axis)

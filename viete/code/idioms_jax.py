@@ -10,5 +10,5 @@ Array = Any
 
 
 def inside(at: Array, count: int) -> Array:
-    """Places counted from 0; what lies outside is NaN, and not counted from the end."""
+    """Places counted from 0; a place outside gives NaN and does not count from the end."""
     return jnp.where((at < 0) | (at >= count), count, at)

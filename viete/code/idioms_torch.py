@@ -29,7 +29,7 @@ def rotate(a: Array, b: Array, phi: Array) -> Array:
 
 
 def top(z: Array, k: int) -> Array:
-    """The k greatest entries of each row, of equal ones the first, and 0 in place of the others."""
+    """The k largest entries of each row, with 0 for the others; ties keep the first."""
     place = torch.argsort(torch.argsort(-z, stable=True))
     return torch.where(place < k, z, 0)
 
@@ -41,13 +41,13 @@ def cross_entropy(z: Array, t: Array) -> Array:
 
 
 def beside(*parts: Array) -> Array:
-    """Side by side, each repeated along the axes that others have in front."""
+    """Arrays joined along an axis, each repeated along leading axes that the others have."""
     lead = torch.broadcast_shapes(*(x.shape[:-1] for x in parts))
     return torch.cat([x.expand(*lead, -1) for x in parts], -1)
 
 
 def inside(at: Array, count: int) -> Array:
-    """Places counted from 0, none outside: negative ones would count from the end."""
+    """Places counted from 0, checked: a negative place would count from the end."""
     outside = (at < 0) | (at >= count)
     # A compiled graph does not branch on what an array holds.
     if not torch.compiler.is_compiling() and torch.as_tensor(outside).any():
@@ -56,7 +56,7 @@ def inside(at: Array, count: int) -> Array:
 
 
 def entries(x: Array, at: Array, axis: int) -> Array:
-    """The entries of x at these places of an axis; what one has more axes in front is repeated."""
+    """The entries of x at these places of an axis; leading axes are broadcast."""
     n = max(x.ndim, at.ndim)
     x, at = (a[(None,) * (n - a.ndim)] for a in (x, at))
     return torch.take_along_dim(x, at, axis)

@@ -179,7 +179,7 @@ class Indexing(Evaluator[Code, CodeEnv]):
         return a == b or (x is not None and y is not None and self.shapes.same(x, y))
 
     def take(self, code: Code, label: str, at: Code, env: CodeEnv) -> Code:
-        """Members of an axis at computed places, whose own axes come instead of it."""
+        """Members of an axis at computed places; the axes of the places replace it."""
         const = code.const and at.const
         if not at.axes:
             text = at.text if at.whole or not at.const else f"int({at.text})"
@@ -264,7 +264,7 @@ class Indexing(Evaluator[Code, CodeEnv]):
         return code.as_atom(f"{self.xp}.stack([{code.text} for {i} in {span}]).{name}(0)")
 
     def above(self, upper: Expr, env: CodeEnv) -> str:
-        """One beyond an inclusive bound."""
+        """One more than an inclusive bound."""
         return self.integer(folded(Apply("add", (upper, num(1)))), env)
 
     def spread(self, v: Code, letters: Sequence[Letter], env: CodeEnv) -> Code:

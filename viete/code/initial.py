@@ -44,7 +44,7 @@ FORMS["javascript"] = FORMS["numpy"]
 
 
 class Initial:
-    """The code of one model's initial parameters."""
+    """The code of a card's initial parameters."""
 
     def __init__(self, body: Body) -> None:
         self.body, self.model = body, body.model
@@ -80,13 +80,13 @@ class Initial:
         return self.form["fill"].format(every, value, every if "(" in every else f"({every},)")
 
     def sizes(self, p: Parameter) -> tuple[list[str], list[str]]:
-        """The lengths of an array's axes: index letters, then what it is on paper."""
+        """The lengths of an array's axes: index letters, then its rows and columns."""
         low = self.body.lowering
         lead = [low.integer(low.env.index[s].count, low.env) for s in self.model.heads_of(p.symbol)]
         return lead, [low.integer(e, low.env) for e in p.shape]
 
     def amount(self, text: Text) -> Code:
-        """A number made of the card's dimensions."""
+        """A number computed from the card's dimensions."""
         return self.body.lowering.of(parse(text, self.model.size_scope))
 
     def literal(self, p: Parameter, lead: list[str], core: list[str], every: str) -> str:
@@ -126,7 +126,7 @@ def listed(value: Any) -> str:
 
 
 def viete_name(card: CardData, symbol: Symbol) -> str:
-    """The name under which Viète keeps a weight, as a string or, with blocks, an f-string."""
+    """Viète's name of a weight, as a string or, with blocks, an f-string."""
     marks = {s: f"ZZ{k}ZZ" for k, s in enumerate(card.blocks_of(symbol))}
     name = show(Ref(symbol, tuple(Idx(marks.get(s, s)) for s in symbol.slots)))
     if not marks:

@@ -18,7 +18,7 @@ XAVIER = [
 
 
 class JaxFunctions(Target):
-    """One model as JAX functions."""
+    """A card as JAX functions."""
 
     library, what = "jax", "in JAX"
     reserved = frozenset(

@@ -15,7 +15,7 @@ OPERATORS = ((" if ", " else "), (" + ", " - "), (" * ", " / ", " // ", " % ", "
 
 
 def statement(text: str, depth: int = 0, tail: str = "") -> list[str]:
-    """One statement and its ``tail``, on as many lines as they need, ``depth`` steps in."""
+    """One statement and its ``tail``, on as many lines as needed, indented ``depth`` steps."""
     indent = STEP * depth
     if len(indent + text + tail) <= WIDTH:
         return [indent + text + tail]
@@ -25,7 +25,7 @@ def statement(text: str, depth: int = 0, tail: str = "") -> list[str]:
 
 
 def broken(head: str, body: str, tail: str, indent: str, inside: bool) -> list[str]:
-    """``head body tail`` on several lines; ``inside`` brackets a line may simply end."""
+    """``head body tail`` on several lines; inside brackets (``inside``) a line may simply end."""
     if len(indent + head + body + tail) <= WIDTH:
         return [indent + head + body + tail]
     for signs in OPERATORS:
@@ -53,7 +53,7 @@ def broken(head: str, body: str, tail: str, indent: str, inside: bool) -> list[s
 
 
 def split(text: str, signs: tuple[str, ...]) -> list[tuple[str, str]]:
-    """The parts between signs that stand in no brackets, each with the sign before it."""
+    """The parts between operators outside brackets, each with the operator before it."""
     out, depth, start, before = list[tuple[str, str]](), 0, 0, ""
     k = 0
     while k < len(text):
@@ -67,7 +67,7 @@ def split(text: str, signs: tuple[str, ...]) -> list[tuple[str, str]]:
 
 
 def longest(text: str) -> tuple[int, int]:
-    """Where the longest outermost pair of brackets opens and closes; −1 where there is none."""
+    """Where the longest outermost pair of brackets opens and closes; −1 if there is none."""
     best, depth, opened = (-1, -1), 0, -1
     for k, c in enumerate(text):
         if c in "([{":
@@ -109,7 +109,7 @@ def docstring(paragraphs: list[str], depth: int = 0) -> list[str]:
 
 
 def filled(items: list[str], depth: int = 0) -> list[str]:
-    """``a, b, c,`` on as few lines as there must be, none broken within an item."""
+    """``a, b, c,`` on as few lines as possible, without breaking an item."""
     lines = [""]
     for item in items:
         more = f"{lines[-1]} {item}," if lines[-1] else f"{STEP * depth}{item},"
@@ -118,7 +118,7 @@ def filled(items: list[str], depth: int = 0) -> list[str]:
 
 
 def joined(items: list[str], opening: str, closing: str, depth: int = 0) -> list[str]:
-    """``opening a, b, c closing``, filled line by line where one is not enough."""
+    """``opening a, b, c closing``, wrapped if one line is too short."""
     indent = STEP * depth
     line = indent + opening + ", ".join(items) + closing
     if len(line) <= WIDTH:

@@ -43,7 +43,7 @@ BY_HAND = frozenset(("onehot", "gathered", "placed"))  # which make real numbers
 
 
 class Lowering(Indexing):
-    """Formulas of one model as code of one library: the evaluator's walk, with text for values."""
+    """Formulas of one card as code for one library: the evaluator's walk with text as values."""
 
     # -- operations --------------------------------------------------------------------------------
 
@@ -113,7 +113,7 @@ class Lowering(Indexing):
                 Code(f"{c.at(ADD)} + {zeros}", ADD, axes) for c in fitted]  # fmt: skip
 
     def arrays(self, e: Expr, axes: Axes, env: CodeEnv) -> Iterator[str]:
-        """The values that a formula is computed from, outside of its binders, with these axes."""
+        """The values with these axes that a formula reads outside its binders."""
         if isinstance(e, Apply):
             for x in e.args:
                 yield from self.arrays(x, axes, env)
@@ -125,7 +125,7 @@ class Lowering(Indexing):
     def operands(
         self, op: str, codes: Sequence[Code], types: Sequence[Type], found: Type, env: CodeEnv
     ) -> list[Code]:  # fmt: skip
-        """What an operation is computed with: all whole numbers, or such as make real ones.
+        """The operands of an operation: all whole numbers, or converted to real ones.
 
         Truth values become 0 and 1. Where every array is whole and the result is real, PyTorch has
         to be told of which precision, and all have to be told where whole numbers would overflow or
@@ -147,11 +147,11 @@ class Lowering(Indexing):
                 else c for c in out]  # fmt: skip
 
     def real(self, code: Code, env: CodeEnv) -> Code:
-        """Whole numbers as real ones of the run's kind."""
+        """Whole numbers as the run's floats."""
         return self.dialect.real_numbers(code, env.like or "like")
 
     def cast(self, codes: Sequence[Code], env: CodeEnv) -> list[Code]:
-        """Tables of numbers as what they meet."""
+        """Tables of numbers converted to the type of the arrays they meet."""
         return self.dialect.cast(codes, env.like or "like")
 
     def logsumexp(self, z: Expr, env: CodeEnv) -> Code:
@@ -172,7 +172,7 @@ class Lowering(Indexing):
         return Code(text, axes=code.axes if keep else code.lead, const=code.const)
 
     def concat(self, args: list[Code], env: CodeEnv) -> Code:
-        """Parts side by side; all but the last axis have to be there in each."""
+        """Parts joined along the columns; each needs all the other axes."""
         aligned, axes = self.dialect.aligned(args)
         codes = ", ".join(c.text for c in self.cast(aligned, env))
         text = f"{self.xp}.{self.dialect.concatenate}([{codes}], {self.dialect.axis}=-1)"
@@ -187,7 +187,7 @@ class Lowering(Indexing):
         return code.as_atom(code.at(ATOM) + mark)
 
     def product(self, a: Code, b: Code) -> Code:
-        """The matrix product ``@``, entry by entry in the letters that both have."""
+        """The matrix product ``@``, entrywise in the letters that both operands have."""
         lead = together([a.lead, b.lead])
         const = a.const and b.const
         row, column = a.core == (COL,), b.core == (COL,)
@@ -258,7 +258,7 @@ class Lowering(Indexing):
         return Code(f"{name}({given})", ATOM, axes, const, whole)
 
     def as_like(self, side: Code, other: Code) -> Code:
-        """A number that may be chosen in the place of an array, with the array's shape."""
+        """A number as a choice beside an array, with the array's shape."""
         if side.axes or not side.const or not other.axes:
             return side
         text = f"{self.xp}.full_like({other.text}, {as_float(side)})"
@@ -278,7 +278,7 @@ class Lowering(Indexing):
                     whole and op not in TESTS)  # fmt: skip
 
     def divides(self, e: Expr) -> bool:
-        """Whether a quotient of dimensions is whole, by the numbers that they have."""
+        """Whether a quotient of dimensions is a whole number for their values."""
         size = self.card.size(e)
         value = None if size is None else self.shapes.number(size)
         return value is not None and value.denominator == 1
@@ -286,7 +286,7 @@ class Lowering(Indexing):
     # -- named functions ---------------------------------------------------------------------------
 
     def call(self, e: Apply, env: CodeEnv) -> Code:
-        """A named function: the library's own, or one written into the file."""
+        """A named function: the library's own, or one that is written into the file."""
         named = self.card.library_name(e)
         if named == "logsumexp":
             return self.logsumexp(e.args[0], env)
@@ -355,7 +355,7 @@ class Lowering(Indexing):
 
 
 def torch_norm(args: Sequence[Code]) -> str:
-    """PyTorch's layer norm, where scale and shift are plain vectors."""
+    """PyTorch's layer norm, if scale and shift are plain vectors."""
     if len(args) < 3 or any(c.axes != (COL,) for c in args[1:3]) or (args[3:] and args[3].axes):
         return ""
     return "functional.layer_norm({0}, {1}.shape, {1}, {2}, " + ("{3})" if args[3:] else "0.0)")

@@ -37,7 +37,7 @@ BLOCKS = '''def arrays(tree):
 
 
 class NumpyScript(Target):
-    """One model as a NumPy script; with a ``corpus`` it learns that and answers."""
+    """A card as a NumPy script; with a ``corpus`` the script learns it and answers."""
 
     library, what = "numpy", "in NumPy"
     reserved = frozenset(
@@ -98,7 +98,7 @@ class NumpyScript(Target):
         return list(dict.fromkeys(self.body.names.symbol(e.left.symbol) for e in found))
 
     def gradients(self) -> dict[str, str]:
-        """The derivatives by parameters: their variables, by those of the parameters."""
+        """The variables of the parameters' derivatives, by the variables of the parameters."""
         name = self.body.names.symbol
         by_key = {e.name: name(e.left.symbol) for e in self.p.backward}
         return {name(q.symbol): by_key[key] for q in self.p.model.parameters
@@ -107,7 +107,7 @@ class NumpyScript(Target):
     def backward(
         self, name: str = "backward", result: Mapping[str, str] | None = None
     ) -> list[str]:
-        """The function of the backward equations; its ``result`` is the gradients, or others."""
+        """The function with the backward equations; its ``result`` is the gradients by default."""
         p, body = self.p, self.body
         lines = body.statements(2, 1)
         found = self.gradients() if result is None else result
@@ -161,7 +161,7 @@ class NumpyScript(Target):
         return lines
 
     def answering(self, corpus: Corpus) -> list[list[str]]:
-        """Functions that learn a corpus and go on with a prompt.
+        """Functions that learn a corpus and continue a prompt.
 
         Raises VieteError for a card whose scores are not one row for each character of one text.
         """
@@ -179,7 +179,7 @@ class NumpyScript(Target):
         return numpy_text.functions(corpus, "x, y", context)
 
     def main(self) -> list[str]:
-        """Tokens from the command line, or a few of the vocabulary's own."""
+        """Tokens from the command line, or some of the vocabulary's."""
         if self.corpus is not None:
             return numpy_text.MAIN
         model = self.model

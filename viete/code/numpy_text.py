@@ -13,7 +13,7 @@ RESERVED = frozenset("CHARACTERS TEXTS encode decode answer texts text prompt id
 
 @dataclass(frozen=True)
 class Corpus:
-    """Texts to learn, each as what is given and what is to follow; ``characters`` number them."""
+    """Texts to learn, each as a given part and its continuation; ``characters`` numbers them."""
 
     characters: str
     texts: Sequence[tuple[str, str]]

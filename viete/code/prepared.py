@@ -17,10 +17,10 @@ from viete.rewrite.adjoint.grad import forward_pass, with_loss, with_own_loss
 
 @dataclass(frozen=True)
 class Prepared:
-    """A model to export: ``forward`` gives ``output``; ``loss`` needs the equations ``more``.
+    """A card to export: ``forward`` computes ``output``; ``loss`` also needs equations ``more``.
 
-    ``added``: the loss is not the card's. ``backward`` are the equations of all derivatives, of
-    the model that has them too.
+    ``added``: the loss is not the card's. ``backward`` are the equations of all derivatives, of the
+    model that has them too.
     """
 
     model: CardData
@@ -38,7 +38,7 @@ class Prepared:
         return [e for e in self.model.equations if e.name not in there]
 
     def inputs(self, equations: tuple[Equation, ...]) -> list[Input]:
-        """The inputs that equations need, or whose length they do; without a default first."""
+        """The inputs that equations need, directly or for a length; required ones first."""
         keys = names_read(equations)
         found = [i for i in self.model.inputs if i.name in keys]
         return sorted(found, key=lambda i: i.default is not None)

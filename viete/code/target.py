@@ -20,7 +20,7 @@ from viete.notation.tree import Ref
 
 
 class Target(ABC):
-    """One model as a file: ``forward``, and around it what a library asks for.
+    """A card as one file: ``forward``, and around it what a library needs.
 
     ``depth`` is that of the lines of ``forward``, and ``reserved`` are names of the file's own.
     """
@@ -38,7 +38,7 @@ class Target(ABC):
         self.initial = Initial(self.body)
 
     def block_list(self, loop: Loop) -> str | None:
-        """The name of a list of all blocks to loop over, where a target keeps one."""
+        """The name of the list of all blocks over which to loop, if a target keeps one."""
         return None
 
     def turn(self, loop: Loop) -> tuple[str, Turn] | None:
@@ -47,7 +47,7 @@ class Target(ABC):
         return None
 
     def parameter(self, e: Ref, places: tuple[str, ...]) -> str:
-        """How a parameter of given block numbers is written."""
+        """The code of a parameter at given block numbers."""
         name = self.body.names.symbol(e.symbol)
         return f"{name}[{', '.join(places)}]" if places else name
 
@@ -78,10 +78,10 @@ class Target(ABC):
 
     @abstractmethod
     def imports(self, code: str) -> list[str]:
-        """The lines that bring in the library."""
+        """The import lines of the library."""
 
     def drawing(self, signature: str, keys: list[str], xavier: list[str]) -> list[str]:
-        """The function that draws the parameters; ``keys`` is what it draws with."""
+        """The function that draws the parameters; ``keys`` is its source of random numbers."""
         items = []
         for p in self.model.parameters:
             made = per_block(self.body, p, self.initial.of(p))
@@ -105,7 +105,7 @@ class Target(ABC):
 
     @property
     def inputs(self) -> list[Input]:
-        """All inputs, those that a call cannot do without first."""
+        """All inputs, the required ones first."""
         every = self.p.inputs((*self.p.forward, *self.p.more))
         return sorted(every, key=lambda i: not self.required(i))
 
@@ -138,27 +138,27 @@ class Target(ABC):
         return [*head, *self.converted_inputs(), *ready, *limits, *first, *early, *second, *closing]
 
     def converted_inputs(self) -> list[str]:
-        """Lines that bring the inputs into form, where they may come in another."""
+        """Lines that convert the inputs, if they may have another form."""
         return []
 
     def scores(self, depth: int) -> list[str]:
-        """The lines that give what a call without a loss gives."""
+        """The lines that return the result of a call without a loss."""
         return [f"{STEP * depth}return {self.output}"]
 
     @abstractmethod
     def summary(self, loss: bool) -> str:
-        """What ``forward`` gives, in words."""
+        """The result of ``forward`` in words."""
 
     @abstractmethod
     def closing(self) -> list[str]:
-        """The lines that give what ``forward`` gives, the loss with it."""
+        """The lines that return the result of ``forward``, including the loss."""
 
     def without_targets(self, none: str, second: list[str]) -> tuple[list[str], list[str]]:
         """The lines of a call without targets, and those that compute the loss."""
         return ["", f"{STEP * self.depth}if {none}:", *self.scores(self.depth + 1)], second
 
     def limits(self) -> list[str]:
-        """Refusals of texts that are longer than the context."""
+        """Checks that refuse texts longer than the context."""
         return self.body.limits([i for i in self.inputs if i not in self.targets], self.depth)
 
     @property

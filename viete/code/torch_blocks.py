@@ -22,7 +22,7 @@ OWN, WHOLE = re.compile(r"\bblock\."), re.compile(r"\bself\.(\w+)")
 
 @dataclass
 class Blocks:
-    """The parameters with one block letter that one loop reads: a list of modules, ``blocks``.
+    """The parameters with one block letter that one loop reads: a module list, ``blocks``.
 
     ``kind`` is the modules' class. ``loop`` goes over the whole list, unless it is None; then
     ``forward`` are the lines of the block's own ``forward``, once they are written.
@@ -37,7 +37,7 @@ class Blocks:
 
 
 def groups(card: CardData, equations: Sequence[Equation]) -> list[Blocks]:
-    """The blocks of a model: parameters by their block letter and the first loop that reads them.
+    """The blocks of a card: parameters by block letter and by the first loop that reads them.
 
     An encoder and a decoder whose blocks have the same letter are two lists.
     """
@@ -63,7 +63,7 @@ def groups(card: CardData, equations: Sequence[Equation]) -> list[Blocks]:
 
 
 def is_called(blocks: Blocks, equations: Sequence[Equation], rolling: Collection[str]) -> bool:
-    """Whether a turn of the loop can be the call of a block.
+    """Whether a turn of the loop can be the call of a block module.
 
     Its values must be one variable each for all blocks (``rolling``), and the block's parameters
     must be read there alone, each turn its own.
@@ -88,7 +88,7 @@ def write_turn(
     kept: Collection[str],
     start: str,
 ) -> list[str]:
-    """Make ``lines`` the block's ``forward``, and give those of the loop that calls it.
+    """Make ``lines`` the block's ``forward``, and return the loop's lines that call it.
 
     ``variables`` are the names of values, inputs, lengths and letters, ``kept`` those of values
     that are read after the loop, and ``start`` the number of the first block.
@@ -121,7 +121,7 @@ def write_turn(
 
 
 def block_class(blocks: Blocks, rows: Iterable[str], number: str = "") -> list[str]:
-    """The class of a block: its parameters, and what it computes with them.
+    """The class of a block: its parameters and its computation.
 
     ``number`` is what the block's number is called, where its parameters begin as that says.
     """

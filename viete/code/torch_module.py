@@ -31,7 +31,7 @@ XAVIER = [
 
 
 class TorchModule(Target):
-    """One model as a PyTorch module."""
+    """A card as one PyTorch module."""
 
     library, what, depth, lowering = "torch", "as a PyTorch module", 2, Products
     reserved = frozenset(
@@ -82,7 +82,7 @@ class TorchModule(Target):
         return f"self.{group.name}[{place}].{name}"
 
     def list_of(self, loop: Loop | None) -> Blocks | None:
-        """The blocks that a loop runs over: all of them, and no others."""
+        """The list of blocks over which a loop runs, if it runs over all of them and no others."""
         same = {(x.lower, x.upper) for x in self.model.loops if loop and x.index == loop.index}
         found = [g for g in self.groups if g.loop == loop]
         return found[0] if found and len(same) == 1 else None
@@ -92,7 +92,7 @@ class TorchModule(Target):
         return None if found is None else f"self.{found.name}"
 
     def turn(self, loop: Loop) -> tuple[str, Turn] | None:
-        """What makes a loop's lines the ``forward`` of its blocks."""
+        """The function that makes a loop's lines the ``forward`` of its blocks."""
         group = self.list_of(loop)
         if group is None or group not in self.called:
             return None
@@ -167,7 +167,7 @@ class TorchModule(Target):
         return [*lines, "", *forward]
 
     def arguments(self) -> dict[str, str]:
-        """The names of what `forward` takes, by the names of the card's inputs."""
+        """The argument names of `forward`, by the names of the card's inputs."""
         return {i.name: self.body.names.symbol(i.symbol) for i in self.model.inputs}
 
     def signature(self, name: str, code: Iterable[str], before: Sequence[str] = ()) -> list[str]:
@@ -202,7 +202,7 @@ class TorchModule(Target):
 
 
 def class_name(title: str) -> str:
-    """A title as the name of a class."""
+    """A class name from a title."""
     words = re.findall(r"[A-Za-z0-9]+", title)
     name = "".join(w[:1].upper() + w[1:] for w in words) or "Model"
     return f"Model{name}" if name[0].isdigit() else name

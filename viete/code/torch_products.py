@@ -21,7 +21,7 @@ from viete.notation.tree import Apply, Bind, Expr, Ref, num, refs, walk
 
 @dataclass(frozen=True)
 class Attention:
-    """softmax(mask(Q Kᵀ · scale)) of a product with V.
+    """softmax(mask(Q Kᵀ · scale)), multiplied with V.
 
     ``seen`` is the vector a of a ``visible(…; a)``; ``through`` are the values it was read out of.
     """
@@ -42,7 +42,7 @@ class Products(Lowering):
     """
 
     def fuse(self, equations: Sequence[Equation], outputs: Iterable[str], lead: set[str]) -> None:
-        """Find the attention in equations; ``lead`` are the values that a batch has many of."""
+        """Find the attention in equations; ``lead`` are the values with a batch axis."""
         uses = Counter(x.key for e in equations for x in refs(e.right))
         makers = Counter(e.name for e in equations)
         self.lead = lead
@@ -67,7 +67,7 @@ class Products(Lowering):
     # -- attention ---------------------------------------------------------------------------------
 
     def attention(self, e: Expr) -> Attention | None:
-        """What attention a product is, or None."""
+        """The attention that a product computes, or None."""
         match e:
             case Apply("prod", (weights, v)):
                 through: list[Equation] = []
@@ -98,7 +98,7 @@ class Products(Lowering):
         return None
 
     def read(self, e: Expr, through: list[Equation]) -> Expr:
-        """The formula of a value that is used here alone."""
+        """The formula of a value that is only used here."""
         maker = self.once.get(e.key) if isinstance(e, Ref) else None
         if maker is None or maker.left != e:
             return e
@@ -106,7 +106,7 @@ class Products(Lowering):
         return maker.right
 
     def fits(self, x: Attention) -> bool:
-        """Whether the kernel takes these: matrices, the heads of K and V alike, all of a batch."""
+        """Whether the kernel applies: matrices, the same heads in K and V, all with a batch."""
         loops = self.card.loop_letters
         q, k, v = (y.free - loops for y in (x.q, x.k, x.v))
         batched = all(any(y.key in self.lead for y in refs(z)) for z in (x.q, x.k, x.v))
@@ -121,7 +121,7 @@ class Products(Lowering):
         return matrices and (not x.causal or self.shapes.same(a[0], b[0]))
 
     def attended(self, x: Attention, env: CodeEnv) -> Code:
-        """One call of the kernel; queries in groups have their groups' axes as one."""
+        """One call of the kernel; the group axes of grouped queries become one axis."""
         q, k, v = (self.of(y, env) for y in (x.q, x.k, x.v))
         shared = tuple(s for s in q.lead if s in k.lead and s != LEAD)
         extra = tuple(s for s in q.lead if s not in k.lead)
@@ -147,7 +147,7 @@ class Products(Lowering):
         return Code(text + after, axes=(LEAD, *shared, *extra, ROW, COL))
 
     def count(self, label: str, env: CodeEnv) -> str:
-        """How many members an axis has."""
+        """The number of members of an axis."""
         family = next(
             f for f in env.index.values() if isinstance(f, CodeLetter) and f.label == label
         )
@@ -183,7 +183,7 @@ class Products(Lowering):
         return super().bind(e, env)
 
     def einsum(self, a: Code, b: Code, lead: Axes) -> Code:
-        """Rows of ``a`` by columns of ``b``, with the letters ``lead`` of either kept."""
+        """Rows of ``a`` times columns of ``b``, keeping the letters ``lead`` of either."""
         letters = {LEAD: "...", "row": "n", "inner": "d", "col": "k"}
         for label in dict.fromkeys((*a.lead, *b.lead)):
             wish = [c for c in label[0].lower() + string.ascii_lowercase if c.islower()]
@@ -208,10 +208,10 @@ class Products(Lowering):
 
 
 def heads_of_one(a: Code, b: Code) -> bool:
-    """Whether values of a batch meet a parameter of all heads, both matrices."""
+    """Whether batched values meet a parameter with all heads, both as matrices."""
     return LEAD in a.axes and LEAD not in b.axes and bool(b.lead) and a.core == b.core == (ROW, COL)
 
 
 def fixed(e: Expr) -> bool:
-    """Whether a formula is a number made of dimensions."""
+    """Whether a formula is a number computed from dimensions."""
     return not e.free and all(x.symbol.kind == "dim" for x in refs(e))

@@ -16,13 +16,13 @@ _ROOT = re.compile(r":root \{(.*?)\}", re.S)
 
 @cache
 def sheet() -> str:
-    """The design sheet, with what gives drawings within a page its colours in the dark."""
+    """The design sheet, with the dark colours for drawings in a page."""
     return f"{look()}{drawings_in_the_dark()}\n"
 
 
 @cache
 def palette(within: str) -> str:
-    """The colours and the type of the sheet alone, for what a selector finds and drawings in it."""
+    """Only the colours and type of the sheet, for a selector and the drawings in it."""
     light, dark, printed = (f"{within} {{{m}}}" for m in _ROOT.findall(look()))
     return (
         f"{light}\n{DARK} {{ {dark} }}\n{drawings_in_the_dark(f'{within} ')}\n"
@@ -31,7 +31,7 @@ def palette(within: str) -> str:
 
 
 def drawings_in_the_dark(before: str = "") -> str:
-    """Rules by which a drawing, whose attributes are light colours, has those of their roles."""
+    """Rules that map the light colours of a drawing's attributes to the dark colours."""
     rules = " ".join(
         f'{before}svg [{what}="{colour}"] {{ {what}: var(--{name}); }}'
         for colour, name in roles().items() for what in ("fill", "stroke")
@@ -40,12 +40,12 @@ def drawings_in_the_dark(before: str = "") -> str:
 
 
 def roles() -> Mapping[str, str]:
-    """The first role that has each of the light colours."""
+    """The first role that has each light colour."""
     return {colour: name for name, colour in [*colours().items()][::-1]}
 
 
 def svg_file(drawing: str) -> str:
-    """An SVG as a file: where no page's sheet reaches it, it has its own colours in the dark."""
+    """An SVG file with its own dark colours, since no page's sheet reaches it."""
     dark = colours("dark")
     rules = " ".join(
         f'.viete-drawing [{what}="{colour}"] {{ {what}: {dark[name]}; }}'
@@ -58,7 +58,7 @@ def svg_file(drawing: str) -> str:
 
 @cache
 def look() -> str:
-    """The design sheet as it is written."""
+    """The text of the design sheet."""
     return resources.files("viete.document").joinpath("look.css").read_text("utf-8")
 
 
@@ -69,7 +69,7 @@ def colours(scheme: str = "light") -> Mapping[str, str]:
 
 
 def of_sheet(sheet: str) -> Mapping[str, Mapping[str, str]]:
-    """The colours of a sheet by scheme: the first two sets that it has."""
+    """The colours of a sheet by scheme: its first two sets of colours."""
     sets = (dict(_COLOUR.findall(m)) for m in _ROOT.findall(sheet))
     return dict(zip(SCHEMES, sets, strict=False))
 

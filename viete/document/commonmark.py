@@ -41,16 +41,16 @@ class SourceLine(NamedTuple):
 
 
 def lines_of(content: str) -> list[str]:
-    """The lines of a text, by the line ends that Markdown knows."""
+    """The lines of a text, split at Markdown's line endings."""
     lines = LINE_END.split(content)
     return lines if lines[-1] else lines[:-1]
 
 
 def visible_lines(content: str, file: str) -> Iterator[SourceLine]:
-    """The lines of a Markdown source; what a comment hides is blank, so that columns stay right.
+    """The lines of a Markdown source with comments blanked, so that columns stay right.
 
-    Raises VieteError for a fence or a comment that is never closed, and for one of which pages
-    show a part.
+    Raises VieteError for a fence or a comment that is never closed, and for one of which pages show
+    a part.
     """
     blank = Text("", file)
     lines = [
@@ -100,7 +100,7 @@ def end_of_fence(lines: list[Text], k: int) -> int:
 
 
 def comment_at(line: str) -> int:
-    """Where the line's first comment begins that is not code, or -1."""
+    """The start of the line's first comment outside code, or -1."""
     if (at := line.find("<!--")) < 0:
         return -1
     ticks = [m.span() for m in re.finditer("`+", line)]
@@ -122,7 +122,7 @@ def comment_at(line: str) -> int:
 
 
 def hide_comment(lines: list[Text], k: int, start: int) -> None:
-    """Blank the comment that begins at ``start`` of line ``k``, in that line and those below."""
+    """Blank the comment that begins at ``start`` of line ``k``, on all its lines."""
     first = lines[k]
     opening = start, start + 4
     block = not first.text[:start].strip()  # a comment that begins a line is a block of its own

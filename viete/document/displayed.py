@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 
 class Displayed:
-    """What a notebook shows as a document, in short: see `viete.document.notebook`."""
+    """A base class for objects that notebooks show as a document; see `viete.document.notebook`."""
 
     @abstractmethod
     def page(self, style: str = "unicode") -> Sequence[Block]:
-        """The document, with formulas in a style of `STYLES`; for what is made of this."""
+        """The document, with formulas in a style of `STYLES`; subclasses implement it."""
 
     def _repr_html_(self) -> str:
         from viete.document.notebook import html_part, in_short

@@ -40,7 +40,7 @@ def math(formula: str, display: bool = False) -> str:
 
 
 def own(formula: str) -> ElementTree.Element | None:
-    """Elements with signs between them; None where there are none."""
+    """MathML elements with signs between them; None if the text has no elements."""
     if "<m" not in formula:
         return None
     try:
@@ -80,7 +80,7 @@ def converted(latex: str) -> ElementTree.Element | None:
 
 
 def checked(e: ElementTree.Element, first: bool = False) -> str:
-    """One element of MathML, from the elements and attributes that are known to be harmless.
+    """One MathML element, rebuilt from the elements and attributes that are known to be harmless.
 
     ``first``: nothing stands before it that a minus could be taken from.
     """

@@ -39,7 +39,7 @@ MOST_LINKS = 12  # sections that are listed above a page
 
 
 def write_html(blocks: Iterable[Block]) -> str:
-    """The document, made in LaTeX style, as a page of its own."""
+    """The document, written in LaTeX style, as a complete page."""
     found = list(with_lists(blocks))
     titles = [b.text.text for b in found if isinstance(b, Heading)]
     head = (
@@ -53,7 +53,7 @@ def write_html(blocks: Iterable[Block]) -> str:
 
 
 def parts(blocks: list[WriterBlock]) -> Iterable[str]:
-    """The elements of a page; sections are listed below its title, steps know their neighbours."""
+    """The elements of a page; its sections are listed below the title, steps link to neighbours."""
     sections = [b for b in blocks if isinstance(b, Heading) and b.level == 2]
     links = [f'<a href="#s{k}">{prose(b.text.text)}</a>' for k, b in enumerate(sections, 1)]
     count = panels = 0
@@ -117,12 +117,12 @@ def element(block: WriterBlock) -> str:
 
 
 def texts(block: ItemList) -> list[ListItem]:
-    """The items of a list that are text."""
+    """The texts among the items of a list."""
     return [i for i in block.items if isinstance(i, ListItem)]
 
 
 def formulas(block: ItemList) -> str:
-    """Numbered formulas, each with its meaning and its shape below it."""
+    """Numbered formulas, each with its meaning and shape below it."""
     out = []
     for i in texts(block):
         formula, colon, meaning = i.text.text.partition("$: ")
@@ -135,7 +135,7 @@ def formulas(block: ItemList) -> str:
 
 
 def tabulated(table: TextTable) -> str:
-    """A table with its header, or numbers under their caption; amounts stand to the right."""
+    """A table with its header, or numbers with their caption; amounts are right-aligned."""
     columns = zip_longest(*([t.text for t in row] for row in table.rows), fillvalue="")
     kinds = [' class="number"' * all(map(is_amount, filter(None, c))) for c in columns]
     rows = ""
@@ -153,7 +153,7 @@ def tabulated(table: TextTable) -> str:
 
 
 def panel(step: Panel, number: int, before: bool, after: bool) -> str:
-    """A step as a card of its own, with links to those before and after it."""
+    """A step as a panel, with links to the steps before and after it."""
     back = f'<a href="#p{number - 1}" aria-label="previous step">←</a>' * before
     on = f'<a href="#p{number + 1}" aria-label="next step">→</a>' * after
     return "\n".join([
@@ -175,7 +175,7 @@ def pipeline(block: Pipeline) -> str:
 
 
 def chains(lines: list[Chain]) -> str:
-    """Lines of numbers: a name, and one below the other how it came about, what it is, digits."""
+    """Lines of numbers: a name and, below each other, its derivation, its value and its digits."""
     out = []
     for line in lines:
         kinds = ["came"] * (len(line.sides) - 1) + ["result"]
@@ -226,7 +226,7 @@ def bracketed(block: Matrix) -> str:
 
 
 def register(found: Register) -> str:
-    """All values so far, which stay in view beside a step."""
+    """All values so far, which stay visible beside a step."""
     head = "".join(f'<th scope="col">{prose(c)}</th>' for c in found.columns)
     rows = []
     for e in found.entries:

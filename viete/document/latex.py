@@ -50,12 +50,12 @@ _SKIP = re.compile(
 
 
 def prose(text: str) -> str:
-    """Prose to LaTeX; what stands between dollar signs and is not a formula becomes text."""
+    """Prose as LaTeX; text between dollar signs that is not a formula stays text."""
     return guarded(set_in(text, KINDS))
 
 
 def math(tex: str) -> str:
-    """A formula, or the text that it is."""
+    """A formula; if it is not one, its text."""
     inside = formula(tex)
     return escape(f"${tex}$") if inside is None else f"${inside}$"
 
@@ -92,7 +92,7 @@ def write_latex(blocks: Iterable[Block]) -> str:
 
 
 def write_block(block: WriterBlock) -> str:
-    """One block, without the blank lines around it."""
+    """One block without the blank lines around it."""
     match block:
         case Heading():
             title = f"\\{HEADINGS[min(block.level, 3)]}{{{prose(block.text.text)}}}"
@@ -124,7 +124,7 @@ def write_block(block: WriterBlock) -> str:
 
 
 def tabulated(table: TextTable) -> str:
-    """A table that may go on over pages; a last column of prose is set in lines."""
+    """A table that may break across pages; a last column of prose is wrapped."""
     rows = [" & ".join(prose(t.text) for t in row) + r" \\" for row in table.rows]
     columns = len(table.header) or max(map(len, table.rows), default=1)
     long = any(len(row) == columns and len(row[-1].text) > WIDE for row in table.rows)
@@ -193,13 +193,13 @@ def read_latex(content: str, file: str) -> list[Block]:
 
 
 def unescaped(text: Text, start: int, end: int) -> Text:
-    """A stretch of the source with its escapes undone, placed where it stands."""
+    """A stretch of the source without its escapes, with its place."""
     piece = text.cut(start, end)
     return Text(unescape(piece.text), piece.file, piece.line, piece.column, piece.whole)
 
 
 def cells(text: Text) -> list[Text]:
-    """A row's cells; an ampersand inside a formula or after a backslash is not a border."""
+    """A row's cells; an ampersand inside a formula or after a backslash does not end a cell."""
     line = re.sub(r"\\\\(\[.*?\])?\s*$", "", text.text.rstrip())
     cuts, inside, k = [-1], False, 0
     while k < len(line):

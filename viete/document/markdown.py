@@ -111,13 +111,13 @@ def read_markdown(content: str, file: str) -> list[Block]:
 
 
 def column(line: str) -> int:
-    """Where a line's text begins; a tab goes to the next multiple of four."""
+    """The column where a line's text begins; a tab goes to the next multiple of four."""
     wide = line.expandtabs(4)
     return len(wide) - len(wide.lstrip())
 
 
 def rule(line: SourceLine, columns: int, offset: int) -> bool:
-    """Whether this is the row of dashes below the header of a table with so many columns."""
+    """Whether this is the row of dashes below the header of a table with that many columns."""
     text = line.text.text.strip()
     return (
         is_row(line, offset) and "|" in text and _RULE.fullmatch(text) is not None
@@ -126,7 +126,7 @@ def rule(line: SourceLine, columns: int, offset: int) -> bool:
 
 
 def is_row(line: SourceLine, offset: int) -> bool:
-    """Whether a line below a table belongs to it: all do up to a blank one or another block."""
+    """Whether a line continues a table: every line does, up to a blank one or another block."""
     text = line.text.text
     other = _HEADING.match(text) or _ITEM.match(text) or _BREAK.match(text)
     return (
@@ -136,14 +136,14 @@ def is_row(line: SourceLine, offset: int) -> bool:
 
 
 def joined(a: Text, b: Text) -> Text:
-    """Two lines of a paragraph as one text, placed where the first stands."""
+    """Two lines of a paragraph as one text, with the place of the first."""
     if len(a.text) > MAX_LINE:
         raise a.error(f"this paragraph goes on for more than {MAX_LINE:,} characters", 0, 1)
     return Text(f"{a.text} {b.text.strip()}", a.file, a.line, a.column, a.whole)
 
 
 def cells(row: Text) -> list[Text]:
-    """A row's cells; a bar inside ``$…$`` or backticks, or after a backslash, is no border."""
+    """A row's cells; a bar in ``$…$`` or backticks, or after a backslash, does not end a cell."""
     out, start, inside, escaped = list[Text](), 0, "", -1
     text = row.text
     for m in _BORDER.finditer(text):
@@ -164,7 +164,7 @@ def cells(row: Text) -> list[Text]:
 
 
 def barred(text: str) -> str:
-    """A cell's text with its bars marked, where a page takes them for borders: in code too."""
+    """A cell's text with escaped bars where a page would end the cell, also in code."""
     pieces = _MATH_OR_CODE.split(text)
     return "".join(p if p.startswith("$") else p.replace("|", "\\|") for p in pieces)
 
@@ -181,13 +181,13 @@ _BORDER = re.compile(r"[\\$`|]")  # between cells, or what keeps a bar from bein
 
 
 def markdown(text: str) -> str:
-    """A card's text in Markdown: what a page would take for HTML is shown as it is."""
+    """A card's text in Markdown; text that a page would take for HTML is escaped."""
     shown = prose(text, lambda s: re.sub("<(?=[A-Za-z/!?])", "&lt;", re.sub(_ENTITY, "&amp;", s)))
     return _MATH_OR_CODE.sub(lambda m: no_html(m[0]) if m[0][0] == "$" else m[0], shown)
 
 
 def no_html(formula: str) -> str:
-    """A formula with the word of a token in it, such as <b>, which a page would take for HTML."""
+    """A formula with a token's word, such as <b>, escaped: a page would take it for HTML."""
     return _HTML.sub(lambda m: f"\\lt {m[0][1:]}", formula)
 
 
@@ -215,7 +215,7 @@ def check_shown(blocks: list[Block]) -> None:
 
 
 def texts(blocks: list[Block]) -> Iterator[Text]:
-    """Every text of a document but its drawings."""
+    """Every text of a document except its drawings."""
     for block in blocks:
         match block:
             case TextTable():
@@ -227,7 +227,7 @@ def texts(blocks: list[Block]) -> Iterator[Text]:
 
 
 def prose(text: str, change: Callable[[str], str]) -> str:
-    """``text`` with what is neither a formula nor code changed."""
+    """``text`` with a change applied outside formulas and code."""
     ticks = re.findall(r"\\?`+", text)
     crossed = any("`" in m[0] for m in _MATH.finditer(text))
     if crossed or len(ticks) % 2 or any(t != "`" for t in ticks):

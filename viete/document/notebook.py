@@ -42,7 +42,7 @@ MARKS = str.maketrans("$`*", "＄ˋ∗")  # as signs that are not markup
 
 
 def in_short(blocks: Sequence[Block]) -> list[Block]:
-    """The document with the first and last rows of long tables, the first blocks of a long one."""
+    """The document with long tables cut in the middle, and cut after its first blocks."""
     out = list(map(short, blocks[:BLOCKS]))
     if rest := len(blocks) - BLOCKS:
         out += [paragraph(f"… ({rest:,} more)")] * (rest > 0)
@@ -50,7 +50,7 @@ def in_short(blocks: Sequence[Block]) -> list[Block]:
 
 
 def short(block: Block) -> Block:
-    """A block without the middle of a long table, or the end of a text that is too long."""
+    """A block without the middle of a long table, or the beginning of a long text."""
     match block:
         case TextTable() if len(block.rows) > ROWS:
             half, rest = ROWS // 2, len(block.rows) - ROWS + 1
@@ -69,7 +69,7 @@ def short(block: Block) -> Block:
 
 
 def cut(text: Text) -> Text:
-    """A text, or the beginning of a long one as it stands: the cut may go through a formula."""
+    """A text, or the beginning of a long one; the cut may go through a formula."""
     if len(text.text) <= CHARACTERS:
         return text
     return Text(beginning(text.text, CHARACTERS).translate(MARKS))
@@ -81,7 +81,7 @@ def beginning(text: str, most: int) -> str:
 
 
 def lower(block: Block, levels: int) -> Block:
-    """A heading below those of the notebook itself; any other block as it is."""
+    """A heading at a lower level than the notebook's own; any other block unchanged."""
     return heading(block.level + levels, block.text.text) if isinstance(block, Heading) else block
 
 
@@ -89,13 +89,13 @@ def lower(block: Block, levels: int) -> Block:
 
 
 def html_part(blocks: Iterable[Block]) -> str:
-    """The document as one element of HTML with its own style."""
+    """The document as one HTML element with its style."""
     parts = map(html_block, with_lists(lower(b, 2) for b in blocks))
     return f'<div class="viete"><style>{style()}</style>\n' + "\n".join(parts) + "\n</div>"
 
 
 def html_block(block: WriterBlock) -> str:
-    """One block; a step has no links: in a page of many outputs there are many first steps."""
+    """One block; steps have no links, since a page of many outputs has many first steps."""
     if isinstance(block, Panel):
         inside = map(html_block, with_lists(block.blocks))
         return (f"<article><header><h3>{block.number}. {prose(block.title)}</h3></header>"

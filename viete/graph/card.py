@@ -100,7 +100,7 @@ class Parameter:
 
     @property
     def from_config(self) -> bool:
-        """Whether its numbers come from a config, not from learning: ``config KEY`` for a tensor."""
+        """Whether its numbers come from a config, not from training (``config KEY`` as tensor)."""
         return self.checkpoint.startswith("config ")
 
 

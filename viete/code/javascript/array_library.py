@@ -83,7 +83,7 @@ ALIASES = {
 
 @cache
 def functions() -> dict[str, str]:
-    """The source of each function, with its comment, by its name; in the order to stand in."""
+    """The source of each function with its comment, by name, in the order of the file."""
     here = resources.files("viete.code.javascript")
     text = "\n".join(here.joinpath(f).read_text("utf-8") for f in FILES)
     found = re.findall(r"^(/\*\*(?:(?!\*/).)*\*/\nfunction (\w+)\(.*?^\}$)", text, re.M | re.S)
@@ -107,7 +107,7 @@ def functions() -> dict[str, str]:
 
 
 def patterned(pattern: str, name: str, entry: str, operands: Mapping[str, Sequence[str]]) -> str:
-    """A pattern of a name, with the entry of operands at each place that has its own."""
+    """A function from a pattern, with the operands' entries put in."""
     source = pattern.replace("NAME", name)
     for place, names in operands.items():
         source = source.replace(place, entry.format(**dict(zip("xy", names, strict=False))))
@@ -116,19 +116,19 @@ def patterned(pattern: str, name: str, entry: str, operands: Mapping[str, Sequen
 
 @cache
 def needs(name: str) -> frozenset[str]:
-    """The other functions that one calls."""
+    """The other functions that a function calls."""
     code = re.sub(r"/\*\*.*?\*/|//[^\n]*", "", functions()[name], flags=re.S)
     called = re.findall(r"(?<![\w.])(\w+)\(", code)
     return (frozenset(called) | passed(code)) & functions().keys() - {name}
 
 
 def passed(code: str) -> frozenset[str]:
-    """Names of functions that are handed to another one: ``shapes.map(shape_of)``."""
+    """Names of functions that are passed as arguments: ``shapes.map(shape_of)``."""
     return frozenset(re.findall(r"\((\w+)\)", code))
 
 
 def library(used: Iterable[str]) -> list[str]:
-    """The source of functions and of all that they call, in one order whatever asks for them."""
+    """The source of functions and of everything they call, in one fixed order."""
     wanted, left = set[str](), list(used)
     while left:
         name = left.pop()

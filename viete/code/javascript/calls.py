@@ -76,7 +76,7 @@ export const INPUTS = """
 
 
 class Calls:
-    """The exports of one module, whose equations a printer has written."""
+    """The exports of one module whose equations a printer has written."""
 
     def __init__(self, module: JavaScriptModule, printer: ScriptPrinter) -> None:
         self.module, self.p, self.printer = module, module.p, printer
@@ -84,7 +84,7 @@ class Calls:
         self.args = ", ".join([*self.inputs, "params", "given"])
 
     def all(self) -> list[list[str]]:
-        """Each part's lines."""
+        """The lines of each part."""
         p = self.p
         values = (*p.forward, *p.more, *p.backward)
         inputs = ", ".join(quoted(i.name) for i in self.module.inputs)
@@ -136,7 +136,7 @@ class Calls:
         return text.replace("ARGS", self.args).replace("MADE", made).replace("ALL", every)
 
     def names(self, what: str, symbols: Iterable[Symbol]) -> str:
-        """A table from names in the module to Viète's; of what each block has, to a function."""
+        """A table from names in the module to Viète's; for a value of each block, to a function."""
         card, body, rows = self.p.model, self.module.body, dict[str, str]()
         for symbol in symbols:
             name = self.expression(viete_name(card, symbol))
@@ -146,7 +146,7 @@ class Calls:
         return "\n".join([f"const {what} = {{", *lines, "};"])
 
     def train(self) -> str:
-        """A loop over texts, for a card of one row of tokens."""
+        """A training loop over texts, for a card with one row of tokens as input."""
         given, targets = self.module.inputs, self.module.targets
         tokens = [i for i in given if i not in targets and i.default is None]
         if len(tokens) != 1 or len(targets) > 1:

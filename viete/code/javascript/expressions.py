@@ -45,20 +45,20 @@ ON_NUMBERS = {"int": "Math.trunc", "float": "Number", "max": "Math.max", "min": 
 
 @dataclass(frozen=True)
 class Js:
-    """An expression of JavaScript, how strongly it binds, and whether it is surely a number."""
+    """An expression of JavaScript, its binding strength, and whether it is certainly a number."""
 
     text: str
     level: int = ATOM
     number: bool = False
 
     def at(self, level: int) -> str:
-        """The text, in parentheses where a tighter level is asked for."""
+        """The text, in parentheses if a tighter binding is needed."""
         return self.text if self.level >= level else f"({self.text})"
 
 
 @dataclass
 class Expressions:
-    """The expressions of one function after the other.
+    """Translates the expressions of a function.
 
     ``dimensions`` are the names of the card's numbers and what the card calls them, ``by_block``
     those of values and parameters with an entry for each block; ``comments`` are the lines of the
@@ -75,7 +75,7 @@ class Expressions:
     declared: set[str] = field(default_factory=set)  # the names that it need not declare again
 
     def of(self, e: ast.expr) -> Js:
-        """An expression."""
+        """The translation of an expression."""
         match e:
             case ast.Constant(None):
                 return Js("null")
@@ -134,7 +134,7 @@ class Expressions:
         return ", ".join(self.of(x).text for x in items)
 
     def combined(self, op: ast.operator | ast.cmpop, a: Js, b: Js) -> Js:
-        """Two operands under a sign: JavaScript's own where both are numbers."""
+        """Two operands under an operator: JavaScript's own if both are numbers."""
         if a.number and b.number:
             if isinstance(op, ast.FloorDiv):
                 return Js(f"Math.floor({self.native(ast.Div(), a, b).text})", number=True)
@@ -156,7 +156,7 @@ class Expressions:
         return Js(f"{self.of(x).at(ATOM)}.{name}")
 
     def subscript(self, x: ast.expr, place: ast.expr) -> Js:
-        """A length out of a shape, a block's member out of all, or entries of an array."""
+        """A length from a shape, a block's member from a dictionary, or entries of an array."""
         match x, place:
             case ast.Attribute(_, "shape"), ast.Slice(a, b, None):
                 bounds = [self.of(k).text if k else "0" for k in ([a, b] if b else [a])]
@@ -173,7 +173,7 @@ class Expressions:
         return self.call("pick", [self.of(x), *map(self.item, items)])
 
     def item(self, e: ast.expr) -> Js:
-        """What stands in brackets for one axis."""
+        """The index of one axis."""
         match e:
             case ast.Slice(None, None):
                 return Js('":"')
@@ -224,7 +224,7 @@ class Expressions:
         raise untranslated(ast.unparse(e))
 
     def call(self, name: str, args: Iterable[Js], number: bool = False) -> Js:
-        """A call of a function of arrays."""
+        """A call of an array function."""
         return Js(f"{self.call_name(name)}({', '.join(a.text for a in args)})", number=number)
 
     def call_name(self, name: str) -> str:
@@ -256,11 +256,11 @@ class Expressions:
     # -- names and texts ---------------------------------------------------------------------------
 
     def name(self, name: str) -> str:
-        """A name of the Python; JavaScript's own and those of functions of arrays get a $."""
+        """A Python name; JavaScript's reserved words and names of array functions get a $."""
         return f"{name}$" if name in RESERVED or name in functions() else name
 
     def property(self, name: str, value: str = "") -> str:
-        """A name of an object, and what it stands for."""
+        """A property of an object, and its value."""
         value = value or self.name(name)
         key = name if re.fullmatch(r"[^\W\d]\w*", name) else quoted(name)
         return name if value == name else f"{key}: {value}"
@@ -276,7 +276,7 @@ class Expressions:
 
 
 def untranslated(python: str) -> VieteError:
-    """What is raised for Python that has no translation."""
+    """The error for Python code without a translation."""
     return VieteError(
         f"this card cannot be exported as JavaScript, which lacks {python}; export it to numpy"
     )

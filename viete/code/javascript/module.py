@@ -20,7 +20,7 @@ from viete.graph.dependence import forward_slice
 
 
 class JavaScriptModule(NumpyScript):
-    """One model as an ES module; ``left_out`` says why there is no backward pass, if so."""
+    """A card as an ES module; ``left_out`` is the reason if there is no backward pass."""
 
     library, what = "javascript", "in JavaScript"
     reserved = NumpyScript.reserved | frozenset(
@@ -112,7 +112,7 @@ class JavaScriptModule(NumpyScript):
 
 
 def with_all_values(p: Prepared) -> Prepared:
-    """All forward equations, those after the others that need an input that the output does not."""
+    """All forward equations, those that need more inputs than the output at the end."""
     back = {id(e) for e in p.backward}
     ahead = [e for e in p.model.equations if id(e) not in back]
     needed = p.inputs(p.forward)
@@ -123,7 +123,7 @@ def with_all_values(p: Prepared) -> Prepared:
 
 
 def javascript_module(card: CardData, of: str | None) -> str:
-    """The text, without the backward pass where nothing can be derived; then it says why."""
+    """The text of the module; if nothing can be derived, it has no backward pass and says why."""
     try:
         return JavaScriptModule(prepared(card, of, backward=True)).text()
     except VieteError as error:

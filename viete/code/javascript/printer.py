@@ -15,7 +15,7 @@ class ScriptPrinter(Expressions):
     # -- functions and statements ------------------------------------------------------------------
 
     def function(self, node: ast.FunctionDef, export: bool, parameters: bool) -> list[str]:
-        """A function; with ``parameters`` it takes those, by name, and the dimensions, last."""
+        """A function; ``parameters`` are passed by name, the dimensions last."""
         body, said = node.body, ast.get_docstring(node)
         outer, arguments = hoisted(body), {a.arg for a in node.args.args}
         self.declared, self.asked = outer | arguments, set()
@@ -40,7 +40,7 @@ class ScriptPrinter(Expressions):
         return [*(documented(said) if said else []), *head, *lines, "}"]
 
     def sizes_taken(self) -> list[str]:
-        """The line that brings the dimensions that were asked for."""
+        """The line that unpacks the dimensions that were used."""
         asked = [self.size(x) for x in self.dimensions if x in self.asked]
         return (
             statement(f"const {{{', '.join(asked)}}} = dimensions(given)", 1, ";") if asked else []
@@ -51,7 +51,7 @@ class ScriptPrinter(Expressions):
         return self.property(self.dimensions[name], self.name(name))
 
     def dimensions_function(self, sizes: Sequence[str]) -> list[str]:
-        """A function of the dimensions, of lines of Python in which each comes after its own."""
+        """A function that computes the dimensions, from ordered lines of Python."""
         self.numbers, names, rows = set(self.dimensions), list[str](), list[str]()
         for line in sizes:
             code, _, meaning = line.partition("  # ")
@@ -72,7 +72,7 @@ class ScriptPrinter(Expressions):
         ]
 
     def block(self, body: Sequence[ast.stmt], above: int, depth: int) -> list[str]:
-        """Statements, each below the comments that stand above it in the Python."""
+        """Statements, each below its comments from the Python."""
         out = []
         for node in body:
             for line in range(above + 1, node.lineno):
@@ -145,7 +145,7 @@ def assigned_names(body: Sequence[ast.stmt]) -> set[str]:
 
 
 def hoisted(body: Sequence[ast.stmt]) -> set[str]:
-    """Names that are set in a loop, or more than once: they live as long as in the Python."""
+    """Names that are set in a loop or more than once; they are declared at the function's top."""
     once, more = set[str](), set[str]()
     for node in body:
         inside = (
@@ -159,7 +159,7 @@ def hoisted(body: Sequence[ast.stmt]) -> set[str]:
 
 
 def one_line(text: str) -> str:
-    """A comment's text; some of Unicode's signs would end its line."""
+    """A comment's text without the Unicode characters that would end its line."""
     return " ".join(text.splitlines())
 
 
@@ -172,7 +172,7 @@ def documented(text: str) -> list[str]:
 
 
 def comments_of(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
-    """The lines of Python that are a comment, by number, without the sign."""
+    """The comment lines of a Python source, by number, without the #."""
     for k, line in enumerate(lines, 1):
         if line.lstrip().startswith("#"):
             yield k, line.lstrip()[1:]
