@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+os.environ.pop("COLUMNS", None)  # what is printed is as wide whoever runs the tests
 # Before JAX is first imported: without it float64 weights would quietly become float32.
 os.environ.setdefault("JAX_ENABLE_X64", "1")
 os.environ.setdefault("JAX_PLATFORMS", "cpu")

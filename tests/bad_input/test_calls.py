@@ -173,7 +173,8 @@ COMMANDS: list[tuple[str, str]] = [
     ("export --to foo", "viete: Invalid value for '--to': 'foo' is not one of 'torch', "),
     ("grad --dtype foo", "viete: Invalid value for '--dtype': 'foo' is not one of 'float64', "),
     ("run --seed x", "viete: Invalid value for '--seed'"),
-    ("show --colour", "No such option"), ("run", "give the input either as --tokens"),
+    ("show --colour", "viete show has no option --colour"),
+    ("run", "give the input either as --tokens"),
     ("run -t 1,2", "the card needs weights: give --weights FILE, or --seed N"),
     ("run -t 1,99 --seed 0", "t holds 99"), ("run -t a,b --seed 0", "--tokens: 'a' is not a token"),
     ("run -t 1.5 --seed 0", "'1.5' is not a token"), ("run -t , --seed 0", "tokens takes numbers"),
@@ -205,7 +206,8 @@ COMMANDS: list[tuple[str, str]] = [
     ("check --weights OUT/none.npz", "none.npz"), ("show --config OUT/none.json", "cannot read"),
     ("doc --format svg", "Invalid value for '--format'"),
     ("doc -o OUT/none/card.md", "cannot be written"),
-    ("tour", "cannot be made (File exists)"), ("shew", "No such command 'shew'"),
+    ("tour", "cannot be made (File exists)"),
+    ("shew", "there is no command 'shew'; did you mean show?"),
 ]
 # fmt: on
 

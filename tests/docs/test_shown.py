@@ -30,6 +30,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 UNPLAYED = {
     "guides/dynamics.md": "trains for a minute",
     "guides/exploring.md": "serves a page",
+    "reference/commands.md": "test_commands.py writes and plays it",
 }
 FENCE = re.compile(r"^```(\w*)([^\n`]*)\n(.*?)^```$", re.M | re.S)
 TITLE = re.compile(r'title="([^"]+)"')
@@ -137,7 +138,6 @@ def test_a_page_shows_what_is_printed(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")  # as where there is no terminal
     Path("docs").symlink_to(DOCS)
     names: dict[str, object] = {}  # a page's Python goes on where the block before stopped
     for block, after in pairwise([*blocks(page), Block("", None, "")]):

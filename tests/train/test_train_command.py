@@ -27,7 +27,7 @@ def test_train_go_on_and_plot(tmp_path: Path) -> None:
     assert list((tmp_path / "tensorboard").iterdir())
     said = viete("train", "--resume", "-o", tmp_path, "--steps", 6).out
     assert "going on after step 4" in said and "6 steps done" in said
-    assert str(tmp_path / "loss.svg") in viete("plot", tmp_path).out
+    assert str(tmp_path / "loss.svg") in viete("plot", tmp_path).err
     assert (tmp_path / "loss.svg").read_text().startswith("<svg")
     viete("plot", tmp_path, tmp_path, "-o", tmp_path / "two.svg")
     assert {p.name for p in tmp_path.iterdir()} >= {

@@ -7,12 +7,12 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from viete.cli.asking import Asking
+from viete.document.columns import terminal_width
 from viete.document.rendering import STYLES, render
 from viete.document.tree import heading
 from viete.errors import VieteError
@@ -56,7 +56,7 @@ class AnswerPages:
             return data.to_csv(rows)
         if form == "svg":
             return svg_file(self.drawn().svg)
-        width = get_terminal_size((100, 24)).columns if output is None else 100
+        width = terminal_width() if output is None else 100
         if top is not None:
             return render([*self.conventions(), *largest(rows, top)], form)
         if len(rows) > 1 and rows[0].revision:

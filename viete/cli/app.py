@@ -6,7 +6,6 @@ from functools import cache
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
 import viete
 from viete.cli import (
@@ -28,46 +27,14 @@ from viete.cli import (
     tour,
     train,
 )
+from viete.cli.help import Command, Commands
 from viete.cli.options import spread
-from viete.errors import VieteError
 
 app = typer.Typer(
-    help="Write a transformer as the equations you would put in a paper; then run them.",
-    no_args_is_help=True, add_completion=False, rich_markup_mode=None,
+    help="Write a transformer as the equations you would put in a paper, and run them.",
+    cls=Commands, no_args_is_help=True, add_completion=False, rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )  # fmt: skip
-
-
-class Command(TyperCommand):
-    """A command whose options are given once, and stand in its help under their headings."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """The name is click's, which takes the last of several values without a word.
-
-        Raises VieteError for an option that is given again, unless it collects its values, and for
-        a value that it does not take.
-        """
-        order = self.make_parser(ctx).parse_args(args=list(args))[2]
-        for p in order:
-            if (count := order.count(p)) > 1 and not p.multiple:
-                name = "/".join([max(p.opts, key=len), *p.secondary_opts])
-                times = "twice" if count == 2 else f"{count} times"
-                raise VieteError(f"{name} is given {times}; give it once")
-        try:
-            return super().parse_args(ctx, args)
-        except typer.BadParameter as error:  # click's own would come with three lines of usage
-            raise VieteError(error.format_message().rstrip(".")) from None
-
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        """The name is click's."""
-        groups: dict[str, list[Any]] = {}
-        for p in self.get_params(ctx):
-            if record := p.get_help_record(ctx):
-                usual = "Arguments" if p.param_type_name == "argument" else "Options"
-                groups.setdefault(getattr(p, "rich_help_panel", None) or usual, []).append(record)
-        for heading in [*(k for k in groups if k != "Options"), "Options"]:
-            with formatter.section(heading):
-                formatter.write_dl(groups[heading])
 
 
 def print_version(wanted: bool) -> None:
@@ -80,19 +47,29 @@ def print_version(wanted: bool) -> None:
 @app.callback()
 def options(
     version: Annotated[
-        bool, typer.Option("--version", callback=print_version, is_eager=True, help="Which it is.")
+        bool,
+        typer.Option("--version", callback=print_version, is_eager=True, help="Print the version."),
     ] = False,
 ) -> None:
-    """Write a transformer as the equations you would put in a paper; then run them."""
+    """Write a transformer as the equations you would put in a paper, and run them.
+
+    viete tour shows what Viète does, in less than a minute.
+    """
 
 
-for function in (
-    show.show, show.cards, doc.doc, run.run, ask.ask, check.check, expand.expand,
-    circuit.circuit, cause.cause, features.features, probe.probe, explore.explore,
-    grad.grad, export.export,
-    lesson.lesson, train.train, train.plot, sample.sample, tour.tour,
-):  # fmt: skip
-    app.command(cls=Command)(spread(function, train.SETTINGS))
+GROUPS = {
+    "Look": (show.cards, show.show, run.run, explore.explore, doc.doc),
+    "Ask": (
+        ask.ask, expand.expand, check.check, cause.cause, circuit.circuit, probe.probe,
+        features.features,
+    ),
+    "Learn": (tour.tour, lesson.lesson, grad.grad),
+    "Train": (train.train, train.plot, sample.sample),
+    "Convert": (export.export,),
+}  # fmt: skip
+for heading, functions in GROUPS.items():
+    for function in functions:
+        app.command(cls=Command, rich_help_panel=heading)(spread(function, train.SETTINGS))
 
 
 @cache

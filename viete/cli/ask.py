@@ -17,6 +17,7 @@ from viete.cli.options import (
     WeightOptions,
     choice,
     emit,
+    wrote,
 )
 from viete.document.rendering import PAGES
 from viete.errors import VieteError
@@ -31,27 +32,43 @@ def ask(
     source: SourceOptions,
     questions: Annotated[
         list[str],
-        typer.Argument(metavar="QUESTION…", help="Formulas; @FILE for those of a file."),
+        typer.Argument(
+            metavar="QUESTION…", help="Formulas of the notation; @FILE reads a file of them."
+        ),
     ],
     inputs: AskedInputs,
     weights: WeightOptions,
     number: NumberOptions,
     top: Annotated[
-        int | None, typer.Option(min=1, help="The K largest values, and the tokens around.")
+        int | None,
+        typer.Option(min=1, help="Show only the K largest values, with the tokens around them."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The same as -f json.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Write JSON, as -f json does.", rich_help_panel="Output")
+    ] = False,
     form: Annotated[
-        str | None, choice(FORMATS, "--format", "-f", help="By the output's suffix, else text.")
+        str | None,
+        choice(
+            FORMATS,
+            "--format",
+            "-f",
+            help="The format [from -o's suffix, else text].",
+            panel="Output",
+        ),
     ] = None,
     draw: Annotated[
-        bool, typer.Option("--draw", help="Answers as pictures, on the terminal too.")
+        bool,
+        typer.Option(
+            "--draw",
+            help="Draw the answers, on the terminal or with -o as SVG or HTML.",
+            rich_help_panel="Output",
+        ),
     ] = False,
     output: Output = None,
 ) -> None:
-    """Ask about a run in the notation: what a formula is worth, of a text and a model.
+    """Evaluate formulas on a run: any value, any expression of values, with labels for its axes.
 
-    Several checkpoints give a line each: --revision step1000,step2000, or all those of a run of
-    viete train with --revision all.
+    Several checkpoints give a line each: --revision step1000,step2000, or --revision all.
     """
     from viete.ask.question_list import questions_of
 
@@ -77,6 +94,7 @@ def ask(
         from viete.report.answer_files import as_arrays
 
         save_npz(behind(output), as_arrays(pages.rows))
+        wrote(output)
     if asking.stopped:
         print(f"viete: {asking.stopped}", file=sys.stderr)
         raise typer.Exit(130)

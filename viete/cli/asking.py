@@ -34,20 +34,19 @@ class AskedInputs(InputOptions):
 
     texts: Annotated[
         str | None,
-        typer.Option(help="Ask of each text of a file: one a line, or JSON lines with text and "
-                     "where wanted against, and words that the questions name, as answer; or of "
-                     "texts that are drawn: repeated(16), random(32)."),
+        typer.Option(help="Ask about each text of a file: one a line, or JSON lines with text, "
+                     "against and any words that the questions name, such as answer. Or about "
+                     "random texts: repeated(16), random(32)."),
     ] = None  # fmt: skip
     against: Annotated[
         str | None,
-        typer.Option(help="Another text, or with --tokens other ids; its values have a prime: "
-                     "x'^3 beside x^3."),
+        typer.Option(help="A second input, given like the first. Its values have a prime: x'^3."),
     ] = None  # fmt: skip
 
     of: Annotated[
         str | None,
-        typer.Option(help="The number that ∂x^3 is a derivative of, as logits_{-1,5}; ∂x'^3 is of "
-                     "that number of the text of --against."),
+        typer.Option(help="The number whose derivative is ∂x^3, such as logits_{-1,5}; for ∂x'^3 "
+                     "it is that number of the second input."),
     ] = None  # fmt: skip
 
     def ids(self, card: CardData, model: Model | None) -> Any:

@@ -35,29 +35,30 @@ def cause(
     ],
     by: Annotated[
         str | None,
-        typer.Option(help="The value that is of another text: A^{i,h}; several, with commas, are "
-                     "changed together."),
+        typer.Option(help="The value to replace: A^{i,h}. Several, with commas, are replaced "
+                     "together."),
     ] = None,
     resample: Annotated[
         int | None,
-        typer.Option(min=1, help="Draw so many others of the texts beside each, in place of those "
-                     "against it."),
+        typer.Option(min=1, help="Replace by the values of this many other texts, drawn at "
+            "random."),
     ] = None,
     hypothesis: Annotated[
         Path | None,
-        typer.Option(help="A Markdown list of claims about what each edge depends on: "
+        typer.Option(help="A Markdown list of what each edge depends on, with items such as "
                      "- r^{2,1} → logits: t_{-1}"),
     ] = None,
-    draw_seed: Annotated[int, typer.Option(min=0, help="Draws the texts.")] = 0,
-    top: Annotated[int, typer.Option(min=1, help="List so many values, the largest.")] = 24,
+    draw_seed: Annotated[int, typer.Option(min=0, help="Seed for drawing texts.")] = 0,
+    top: Annotated[int, typer.Option(min=1, help="List the K values with the largest "
+        "effects.")] = 24,
     form: Annotated[str | None, format_option((*FORMATS, "csv"))] = None,
     output: Output = None,
 ) -> None:  # fmt: skip
-    """Ask what causes a number: values of other texts take the place of a text's own.
+    """Measure what causes a number: replace values by those of another text and run on.
 
-    Of pairs of texts, by causal mediation: the direct, the indirect and the total effect. With
-    --resample of texts that are drawn: resample ablation. With --hypothesis of texts that agree on
-    what it names: causal scrubbing.
+    Pairs of texts give the direct, the indirect and the total effect (causal mediation).
+    --resample takes random other texts (resample ablation), --hypothesis texts that agree on what
+    it names (causal scrubbing).
     """
     form = "csv" if output is not None and output.suffix == ".csv" else form
     form = form if form == "csv" else format_of(form, output, FORMATS)

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from viete.cli.options import InputOptions, SourceOptions, WeightOptions, choice
+from viete.document.columns import fitting_lines, table_width
 from viete.errors import VieteError
 
 
@@ -18,8 +19,7 @@ def check(
         list[str] | None,
         typer.Argument(
             metavar="[CLAIM|PAGE.md]...",
-            help="Statements in the notation, or Markdown "
-            "pages of them, instead of the card's own.",
+            help="Claims in the notation, or Markdown files of claims [the card's own].",
         ),
     ] = None,
     weights: Annotated[
@@ -27,36 +27,38 @@ def check(
         typer.Option(
             "--weights",
             "-w",
-            help="safetensors, npz, PyTorch, ONNX or GGUF; by default a model's own.",
+            help="Compare the card with this file of weights: safetensors, npz, PyTorch, "
+            "ONNX or GGUF.",
         ),
     ] = None,
     against: Annotated[
         Path | None,
-        typer.Option(help="Recorded values, by the card's names, formulas or hooks' names."),
+        typer.Option(
+            help="Compare a run with this file of recorded values, by names, formulas or "
+            "hook names."
+        ),
     ] = None,
     texts: Annotated[
         Path | None,
-        typer.Option(help="Of a model: a file of texts to run, one a line, or JSON lines."),
+        typer.Option(help="Check on these texts: a file with one a line, or JSON lines."),
     ] = None,
-    seed: Annotated[
-        int, typer.Option(min=0, help="Of the claims: draws what is random, weights and inputs.")
-    ] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of random weights and inputs.")] = 0,
     meaning: Annotated[
         str,
         choice(
             ("float", "exact"),
             "--meaning",
-            help="Of the claims: float, to rounding; or exact, "
-            "of which nothing is rounded and all is decided.",
+            help="How claims are computed: float, up to rounding; or exact, where each "
+            "comparison is decided.",
         ),
     ] = "float",
     *,
     inputs: InputOptions,
 ) -> None:
-    """Hold a card or a model to claims, to a file of weights, to recorded values.
+    """Check a card or a model: against its claims, a file of weights, or recorded values.
 
-    Exits with 1 where something differs or a claim is false, with 2 where nothing can be read.
-    Of several checkpoints, with --revision all, it says from which step on each claim holds.
+    Exits with 0 if all is right, with 1 if something differs or a claim is false, with 2 if the
+    input cannot be read. --revision all says from which checkpoint on each claim holds.
     """
     from viete.ask.card_claims import Claims
     from viete.nouns.card import Card
@@ -74,7 +76,7 @@ def check(
         report = model.check(*claims or (), **options)
     else:
         report = Card.of(card).check(weights, *claims or (), **options)
-    print("\n".join(report.lines()))
+    print("\n".join(fitting_lines(report.lines(), table_width())))
     if not report.ok:
         raise typer.Exit(2 if isinstance(report, Claims) and not report.verdicts else 1)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from viete.cli.options import Output, SourceOptions, WeightOptions, choice, emit
+from viete.cli.options import Output, SourceOptions, WeightOptions, choice, emit, wrote
 from viete.document.rendering import render
 from viete.errors import VieteError
 
@@ -27,38 +27,46 @@ def circuit(
         typer.Option(help="A file of texts, one a line; or repeated(16), random(32), drawn."),
     ],
     edges: Annotated[
-        str, typer.Option(help="So many edges, the largest; 1,2,5,10 measures each number of them.")
+        str,
+        typer.Option(help="Keep this many edges, the most important; 1,2,5,10 tries each number."),
     ] = "20",
     steps: Annotated[
-        int, typer.Option(min=1, help="So many derivatives: integrated gradients.")
+        int, typer.Option(min=1, help="Number of gradients on the way (integrated gradients).")
     ] = 1,
     score: Annotated[
         str,
         choice(
             ("gradient", "relevance", "patching"),
             "--score",
-            help="An edge's score: derivatives; relevances (RelP); or what is lost without it, "
-            "a run for each edge.",
+            help="How edges are scored: by gradients; by relevance (RelP); or by a run without "
+            "each edge.",
         ),
     ] = "gradient",
     nodes: Annotated[
         str,
-        choice(("heads", "neurons"), "--nodes", help="Heads and MLPs, or heads and neurons."),
+        choice(
+            ("heads", "neurons"),
+            "--nodes",
+            help="What the nodes are: heads and MLPs, or heads and neurons.",
+        ),
     ] = "heads",
     positions: Annotated[
-        bool, typer.Option(help="An edge is one at a position; the texts have one length.")
+        bool,
+        typer.Option("--positions", help="Tell positions apart; the texts then have one length."),
     ] = False,
     confirm: Annotated[
         bool,
-        typer.Option(help="Choose among twice as many edges by exact runs, as ACDC does."),
+        typer.Option(
+            "--confirm", help="Choose among twice as many edges by exact runs, as ACDC does."
+        ),
     ] = False,
     output: Output = None,
 ) -> None:
-    """Find the edges that a number of a model owes itself to; write what is left as a card.
+    """Find the circuit behind a number: the edges of a model that it needs, as a card.
 
-    With -o circuit.md, or a folder, the circuit is written as a model: its card, and its weights
-    and its tokenizer beside it. Several numbers of edges give a curve: -o curve.svg. Of several
-    checkpoints, with --revision all, the circuit of the last is held to each: -o curves.svg.
+    All other edges get their mean over the texts. -o circuit.md, or a folder, writes the circuit
+    as a model, with its weights and tokenizer. Several numbers of edges give a curve (-o
+    curve.svg); --revision all measures the circuit at every checkpoint (-o curves.svg).
     """
     from viete.circuits.findings import findings
     from viete.model.saving import edges_beside
@@ -76,7 +84,7 @@ def circuit(
     if output is not None and len(counts) == 1:  # before the search, which may be long
         if output.suffix not in ("", ".md"):
             raise VieteError(f"-o {output}: a circuit is a card, circuit.md, or a folder")
-        edges_beside(output)
+        beside = edges_beside(output)
     card, model = source.opened(weights)
     if model is None:
         weights.complete(card)
@@ -94,6 +102,7 @@ def circuit(
     found = findings(circuits, chosen(counts[0]))
     if output is not None:
         model.with_circuit(circuits, found).save(output)
+        wrote(output, beside)
     print(render(found.page(), "text"))
 
 

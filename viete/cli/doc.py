@@ -14,14 +14,14 @@ def doc(
     source: SourceOptions,
     form: Annotated[str | None, format_option(PAGES)] = None,
     length: Annotated[
-        int | None, typer.Option("-T", "--length", help="Sequence length of the examples.")
+        int | None, typer.Option("-T", "--length", help="Sequence length in the examples.")
     ] = None,
-    batch: Annotated[int, typer.Option("-B", "--batch", help="Batch size of the examples.")] = 64,
+    batch: Annotated[int, typer.Option("-B", "--batch", help="Batch size in the examples.")] = 64,
     output: Output = None,
 ) -> None:
-    """Write a card's architecture document: data flow, components, shapes, parameter count.
+    """Write an architecture document: data flow, components, shapes and parameter counts.
 
-    With ``-o NAME.md`` the diagram is also drawn, as NAME.svg beside it.
+    -o NAME.md also draws the diagram, as NAME.svg beside it.
     """
     from viete.document.colours import svg_file
     from viete.report.architecture import data_flow, write_architecture

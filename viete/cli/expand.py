@@ -42,57 +42,83 @@ def expand(
     source: SourceOptions,
     inputs: InputOptions,
     weights: WeightOptions,
-    of: Annotated[str, typer.Option(help="The expression: logits_{-1, 5}.")],
+    of: Annotated[str, typer.Option(help="What to expand: logits_{-1,5}.")],
     into: Annotated[
         str,
         typer.Option(
-            help="How far: block, sublayer, head, source, neuron, feature, path, directions (or "
-            "the name of one); of scores query, key."
+            help="The kinds of terms: block, sublayer, head, source, neuron, feature, path, "
+            "directions (or the name of one); for attention scores query, key."
         ),
     ] = "block",
-    top: Annotated[int, typer.Option(min=1, help="List so many terms, the largest.")] = 12,
-    least: Annotated[float, typer.Option(min=0.0, help="List no term below this size.")] = 0.0,
-    depth: Annotated[int, typer.Option(min=0, help="Of paths: through so many heads.")] = 2,
+    top: Annotated[int, typer.Option(min=1, help="List the K largest terms.")] = 12,
+    least: Annotated[float, typer.Option(min=0.0, help="List no term smaller than this.")] = 0.0,
+    depth: Annotated[
+        int, typer.Option(min=0, help="With --into path: go through at most K heads.")
+    ] = 2,
     held: Annotated[
         str | None,
         typer.Option(
-            help="What is taken as given: A (patterns), scale (of norms) [both], and any other "
-            "values: A, scale, m^2. With --by values that no derivative goes through."
+            help="Values to treat as constants: A (attention patterns), scale (of norms) [both], "
+            "and others: A, scale, m^2. With --by: values that stop the gradient."
         ),
     ] = None,
     directions: Annotated[
         str | None,
-        typer.Option(help="Of --into directions: which, U_5 - U_3, dublin [all with a name]."),
+        typer.Option(
+            help="With --into directions: which ones, U_5 - U_3, dublin [all with a name]."
+        ),
     ] = None,
     explain: Annotated[
-        float | None, typer.Option(help="Open the largest terms until this share is in the last.")
+        float | None,
+        typer.Option(help="Open the largest terms until this share of the sizes opens no further."),
     ] = None,
     cumulative: Annotated[
-        bool, typer.Option("--cumulative", help="In the order in which they add up, with angles.")
+        bool,
+        typer.Option(
+            "--cumulative", help="List the partial sums, block after block, with their angles."
+        ),
     ] = False,
     graph: Annotated[
         bool,
         typer.Option(
             "--graph",
-            help="As a graph of arrows: JSON, -o graph.svg, graph.html or graph.tex (TikZ).",
+            help="Write a graph of arrows: as JSON, or -o graph.svg, graph.html, graph.tex (TikZ).",
         ),
     ] = False,
     by: Annotated[
-        str | None, typer.Option(help="Instead: by this value, to first order: A^{i,h}.")
+        str | None, typer.Option(help="Instead attribute to this value, by gradients: A^{i,h}.")
     ] = None,
     against: Annotated[
-        str | None, typer.Option(help="With --by: another input, given as the first is.")
+        str | None, typer.Option(help="With --by: a second input, given like the first.")
     ] = None,
-    steps: Annotated[int, typer.Option(min=1, help="With --by: so many derivatives.")] = 1,
-    exact: Annotated[bool, typer.Option("--exact", help="With --by: the exact effects.")] = False,
-    interactive: Annotated[
-        bool, typer.Option("--interactive", "-i", help="Open terms by their numbers.")
+    steps: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            help="With --by: number of gradients on the way to the second input "
+            "(integrated gradients).",
+        ),
+    ] = 1,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="With --by: measure the exact effects too.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="The same as -f json.")] = False,
+    interactive: Annotated[
+        bool,
+        typer.Option(
+            "--interactive", "-i", help="Browse on the terminal: open terms by their numbers."
+        ),
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Write JSON, as -f json does.", rich_help_panel="Output")
+    ] = False,
     form: Annotated[str | None, format_option(FORMATS)] = None,
     output: Output = None,
 ) -> None:
-    """Expand an expression of a run into the terms that made it."""
+    """Split a number or a vector of a run into the terms that add up to it.
+
+    A logit becomes a term for each block, head, source position or neuron. --by attributes it to
+    a value by gradients instead.
+    """
     form = "json" if as_json else form
     if interactive and (by, form, output, graph, cumulative) != (None, None, None, False, False):
         raise VieteError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -28,31 +27,33 @@ if TYPE_CHECKING:
 def explore(
     source: SourceOptions, inputs: InputOptions, weights: WeightOptions,
     of: Annotated[
-        str | None, typer.Option(help="What the page differentiates: logits_{-1, 5} [the loss].")
+        str | None, typer.Option(help="The number to differentiate on the page: "
+            "logits_{-1,5} [the loss].")
     ] = None,
     meaning: Annotated[
         str | None,
         choice(
             MEANINGS, "--meaning",
-            help="The numbers beside decimals [exact ones, where that takes few operations].",
+            help="The numbers to show beside decimals [exact, if the run is small].",
         ),
     ] = None,
     claims: Annotated[
         Path | None,
-        typer.Option(help="A Markdown page of claims to hold the run to [the card's own]."),
+        typer.Option(help="Check these claims on the page: a Markdown file [the card's own]."),
     ] = None,
     output: Output = None,
     served: Annotated[
         bool,
-        typer.Option("--serve", help="On this machine, computing what a reader changes or asks."),
+        typer.Option("--serve", help="Serve the page on this machine, to change the input "
+            "and ask questions."),
     ] = False,
     port: Annotated[
-        int | None, typer.Option(min=0, max=65535, help="With --serve: [any that is free].")
+        int | None, typer.Option(min=0, max=65535, help="Port for --serve [any free one].")
     ] = None,
 ) -> None:  # fmt: skip
-    """Write a page to explore a run: the equations, each value, and how each entry came about.
+    """Write a page that explores a run in the browser: equations, values, how each came about.
 
-    With --serve the page is at an address of this machine, until Ctrl-C.
+    The page is one file and needs no network. --serve runs a local server instead, until Ctrl-C.
     """
     from viete.explore.data import page_data
     from viete.explore.page_file import page_html
@@ -73,8 +74,6 @@ def explore(
     found = None if claims is None else Session.of(run).checked(claims)
     data = page_data(run, of=of, meanings=meanings, claims=found)
     emit(page_html(data), output, source.name)
-    if output is not None:
-        print(f"written: {output}", file=sys.stderr)
 
 
 def served_page(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from viete.cli.options import Output, SourceOptions, WeightOptions, choice, emit
+from viete.cli.options import Output, SourceOptions, WeightOptions, choice, emit, wrote
 from viete.code import TARGETS
 from viete.document.rendering import SUFFIXES
 from viete.errors import VieteError
@@ -24,26 +23,28 @@ def export(
         choice(
             (*TARGETS, *ARTICLES, "hf", "saelens"),
             "--to",
-            help="A module, a script, an article; a model.",
+            help="The target: a program, an article (latex, typst), or a model (hf, saelens).",
         ),
     ],
     of: Annotated[
-        str | None, typer.Option("--of", help="The loss: a value of the card, or a formula.")
+        str | None,
+        typer.Option("--of", help="The loss: a value of the card, or a formula [the card's own]."),
     ] = None,
     dtype: Annotated[
-        str | None, typer.Option(help="With hf: of the weights, by default as they are.")
+        str | None, typer.Option(help="With hf: the precision of the weights [as they are].")
     ] = None,
     data: Annotated[
         str | None,
-        typer.Option(help="With numpy: dialogs or short texts, which the script learns."),
+        typer.Option(help="With numpy: a file of dialogs or short texts for the script to learn."),
     ] = None,
     output: Output = None,
 ) -> None:
-    """Write a card as stand-alone code: a PyTorch module, a NumPy script with the backward pass
-    and Adam, JAX functions, or (js) a JavaScript module with forward, backward and Adam; or as an
-    article in LaTeX or Typst. With --to hf, write what viete train learned, or any model with its
-    weights, as a folder that transformers opens; with --to saelens, a card of features that viete
-    train learned as a folder that SAELens opens."""
+    """Write a card as a program or an article, or a model for other libraries.
+
+    Programs need no Viète: a PyTorch module (torch), NumPy or JavaScript with the backward pass
+    and Adam (numpy, js), JAX functions (jax). hf writes a folder that transformers opens,
+    saelens one that SAELens opens.
+    """
     if to == "hf":
         if data is not None:
             raise VieteError("--data goes with --to numpy; viete train learns from data")
@@ -86,7 +87,7 @@ def folder(
         save(card, weights.floats(card, dtype or "float32"), output, to_hf=True)
     else:
         save(card, model.weights, output, model.config, model.own_tokenizer(), to_hf=True)
-    print(f"written: {output}", file=sys.stderr)
+    wrote(output)
 
 
 def features(source: SourceOptions, output: Path | None) -> None:
@@ -98,4 +99,4 @@ def features(source: SourceOptions, output: Path | None) -> None:
     if not source.is_model:
         raise VieteError(f"{source.name} is a card; give the run of viete train that learned it")
     save_coder(learned_coder(source.name, source.revision), output)
-    print(f"written: {output}", file=sys.stderr)
+    wrote(output)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from viete.cli.options import Output, SourceOptions, emit
+from viete.cli.options import Output, SourceOptions, emit, wrote
 from viete.document.rendering import render
 from viete.errors import VieteError
 
@@ -19,30 +19,28 @@ def features(
         typer.Option(help="A file of texts, one a line; or repeated(16), random(32), drawn."),
     ] = None,
     data: Annotated[
-        str | None, typer.Option(help="Running text instead, a file or a folder of them.")
+        str | None, typer.Option(help="Running text instead: a file, or a folder of files.")
     ] = None,
     feature: Annotated[
-        str | None, typer.Option(help="The pages of these features alone: 17 or 3,17,40.")
+        str | None, typer.Option(help="Show only these features: 17 or 3,17,40.")
     ] = None,
     of: Annotated[
-        str | None, typer.Option(help="Of several blocks, whose features: feature^2.")
+        str | None, typer.Option(help="Which features, if several blocks have some: feature^2.")
     ] = None,
-    length: Annotated[int, typer.Option(min=2, help="The most tokens of a text.")] = 128,
+    length: Annotated[int, typer.Option(min=2, help="Tokens of a text at most.")] = 128,
     top: Annotated[
-        int, typer.Option(min=1, help="So many pages, of the features that write most.")
+        int, typer.Option(min=1, help="Write pages for the K features with the largest outputs.")
     ] = 100,
-    seed: Annotated[int, typer.Option(min=0, help="Of the contexts that are drawn.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed for drawing contexts.")] = 0,
     as_json: Annotated[
-        bool, typer.Option("--json", help="The measures and every feature's numbers as JSON.")
+        bool, typer.Option("--json", help="Print all measures as JSON.", rich_help_panel="Output")
     ] = False,
     output: Output = None,
 ) -> None:
-    """See what the features of a model do: those of --put RUN, a file of an autoencoder or of
-    transcoders.
+    """Show what the features of an autoencoder or transcoder do on texts.
 
-    With -o FOLDER/ a page of HTML for each, and index.html. Else the measures of all on the
-    terminal, or the features that --feature names. Ctrl-C ends the reading of texts, and what was
-    read until then is shown.
+    --put names the autoencoder. The measures are printed; -o FOLDER/ writes a page for each
+    feature, with contexts, scores and steering. Ctrl-C stops reading texts and shows what it has.
     """
     from viete.printable import on_terminal
 
@@ -58,7 +56,7 @@ def features(
         typer.echo("stopped; these are the texts until then", err=True)
     if output is not None:
         found.save(output, numbers if numbers is not None else found.ranked(top), tell)
-        typer.echo(f"written: {output / 'index.html'}", err=True)
+        wrote(output / "index.html")
     if as_json:
         emit(json.dumps(found.table, indent=1), None)
     elif numbers is None:

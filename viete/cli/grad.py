@@ -26,30 +26,37 @@ def grad(
     source: SourceOptions,
     of: Annotated[
         str | None,
-        typer.Option(help="The loss, one number: 'cross_entropy(logits; t)'; else the card's own."),
+        typer.Option(help="The loss, one number: 'cross_entropy(logits; t)' [the card's own]."),
     ] = None,
     by: Annotated[
         str | None,
-        typer.Option(help="Parameters or real inputs: W_Q^h,b_O. By default all parameters."),
+        typer.Option(
+            help="Differentiate by these parameters or real inputs: W_Q^h,b_O [all parameters]."
+        ),
     ] = None,
     form: Annotated[
         str | None,
-        format_option(FORMS, "By the output's suffix, else text. card: a card, which runs."),
+        format_option(
+            FORMS, "The format [from -o's suffix, else text]; card writes a card that runs."
+        ),
     ] = None,
     plan: Annotated[
-        bool, typer.Option("--plan", help="How a training step is run: steps, buffers, FLOPs.")
+        bool,
+        typer.Option("--plan", help="Show how a training step is run: operations, buffers, FLOPs."),
     ] = False,
-    batch: Annotated[int, typer.Option(help="Of the plan: sequences in a step.")] = 64,
+    batch: Annotated[int, typer.Option(help="With --plan: sequences in a step.")] = 64,
     length: Annotated[
-        int | None, typer.Option(help="Of the plan: positions; by default the whole context.")
+        int | None, typer.Option(help="With --plan: positions [the whole context].")
     ] = None,
-    dtype: Annotated[str, choice(PRECISIONS, "--dtype", help="Of the plan.")] = "float32",
+    dtype: Annotated[
+        str, choice(PRECISIONS, "--dtype", help="With --plan: the precision.")
+    ] = "float32",
     output: Output = None,
 ) -> None:
-    """Derive the backward pass: every equation with its number, its shape and its reason.
+    """Derive the backward pass as equations, each with its shape and the reason for it.
 
-    With --plan: how the equations of a training step are run, and in what memory.
-    With -f card: a card of all equations, for viete run and viete lesson.
+    -f card writes a card of all equations, which viete run and viete lesson take. --plan shows
+    how a training step is run, and in what memory.
     """
     from viete.cards.writer import write
     from viete.report.backward import write_backward

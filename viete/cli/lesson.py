@@ -34,31 +34,32 @@ def lesson(
     position: Annotated[
         list[int] | None, typer.Option(help="Follow this position, counted from 0 (repeatable).")
     ] = None,
-    digits: Annotated[int, typer.Option(help="Certified digits of what is no fraction.")] = 6,
+    digits: Annotated[
+        int, typer.Option(help="Proven digits of a number that is not a fraction.")
+    ] = 6,
     exercise: Annotated[
         bool,
         typer.Option(
             "--exercise",
-            help="Write a worksheet and its key: the numbers of the last "
-            "followed position are fields to fill in. With -o sheet.html the key is "
-            "sheet-key.html.",
+            help="Write a worksheet with blanks to fill in, and its key: "
+            "-o sheet.html writes sheet-key.html too.",
         ),
     ] = False,
     blank: Annotated[
         str | None,
         typer.Option(
             metavar="NAMES",
-            help="Of a worksheet: ask for these values only, such as --blank Q,S,A.",
+            help="With --exercise: ask for these values only, such as Q,S,A.",
         ),
     ] = None,
     form: Annotated[str | None, format_option(PRINTED)] = None,
     output: Output = None,
 ) -> None:
-    """Write a lesson: every equation of a run, with its numbers put in and nothing rounded.
+    """Write a lesson: every equation of a run with its numbers put in, and nothing rounded.
 
-    By default the last position that goes furthest from the fractions is followed, and before it
-    the first one that never leaves them. A division by exactly zero, or a comparison that cannot be
-    decided, ends the lesson at its step, which says so; the exit code is 0 all the same.
+    It follows two positions: the first whose numbers stay fractions, and the last with the most
+    complicated ones. A division by exactly zero, or a comparison that cannot be decided, ends the
+    lesson at that step.
     """
     from viete.report.lesson.document import write_lesson
     from viete.report.lesson.making import lesson as make
@@ -86,10 +87,7 @@ def lesson(
     )  # fmt: skip
     if not exercise and blank is None:
         text = write_lesson(made, written_in)
-        emit(finished(text, form, written_in), output, source.name)
-        if output is not None:
-            print(f"written: {output}", file=sys.stderr)
-        return
+        return emit(finished(text, form, written_in), output, source.name)
     sheet = worksheet(made, split_names(blank, "--blank") if blank is not None else ())
     if output is None:
         return emit(sheet.write_both(written_in), None)

@@ -39,7 +39,7 @@ def run() -> None:
                 with warnings.catch_warnings():
                     warnings.simplefilter("always", VieteWarning)
                     warnings.showwarning = show_warning
-                    command()()
+                    command()(prog_name="viete")
             finally:
                 sys.stdout.flush()  # where it cannot be written, that is still to be said
         except VieteError as error:

@@ -15,9 +15,10 @@ from functools import cached_property, wraps
 from inspect import Parameter, Signature
 from os.path import realpath
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, get_type_hints
 
 import typer
+from typer.models import OptionInfo
 
 from viete.atomic import behind, replacing
 from viete.document.rendering import SUFFIXES
@@ -33,11 +34,13 @@ FILE = re.compile(r"\.(npz|safetensors)\b|=[^=(]*/")  # of arrays, or a folder
 Changing = TypeVar("Changing", bound="Verbs")
 MEANINGS = ("float", "exact", "interval")
 Output = Annotated[
-    Path | None, typer.Option("-o", "--output", help="Write here, not to the screen.")
-]
+    Path | None,
+    typer.Option("-o", "--output", help="Write to this file instead of the screen.",
+                 rich_help_panel="Output"),
+]  # fmt: skip
 
 
-def choice(words: Sequence[str], *names: str, help: str) -> Any:
+def choice(words: Sequence[str], *names: str, help: str, panel: str | None = None) -> Any:
     """An option that takes one of these words."""
 
     def known(text: str) -> str:
@@ -45,7 +48,8 @@ def choice(words: Sequence[str], *names: str, help: str) -> Any:
             raise typer.BadParameter(f"{text!r} is not one of {', '.join(map(repr, words))}")
         return text
 
-    return typer.Option(*names, parser=known, metavar=f"[{'|'.join(words)}]", help=help)
+    return typer.Option(*names, parser=known, metavar=f"[{'|'.join(words)}]", help=help,
+                        rich_help_panel=panel)  # fmt: skip
 
 
 def spread(command: Callable[..., Any], more: Sequence[Parameter] = ()) -> Callable[..., Any]:
@@ -54,7 +58,7 @@ def spread(command: Callable[..., Any], more: Sequence[Parameter] = ()) -> Calla
     parameters: list[Parameter] = []
     bundles: dict[str, Any] = {}
     for p in inspect.signature(command).parameters.values():
-        kind = hints[p.name]
+        kind: Any = hints[p.name]
         if p.kind is Parameter.VAR_KEYWORD:
             parameters += more
         elif not is_dataclass(kind):
@@ -64,7 +68,8 @@ def spread(command: Callable[..., Any], more: Sequence[Parameter] = ()) -> Calla
             bundles[p.name] = kind
             own = get_type_hints(kind, include_extras=True)
             parameters += [
-                Parameter(f.name, Parameter.KEYWORD_ONLY, annotation=own[f.name],
+                Parameter(f.name, Parameter.KEYWORD_ONLY,
+                          annotation=under(own[f.name], bundles[p.name].panel),
                           default=Parameter.empty if f.default is MISSING else f.default)
                 for f in fields(kind)
             ]  # fmt: skip
@@ -80,6 +85,14 @@ def spread(command: Callable[..., Any], more: Sequence[Parameter] = ()) -> Calla
     return gathered
 
 
+def under(option: Any, heading: str) -> Any:
+    """An option of a bundle, under the bundle's heading in the help."""
+    for info in getattr(option, "__metadata__", ()):
+        if isinstance(info, OptionInfo):
+            info.rich_help_panel = info.rich_help_panel or heading
+    return option
+
+
 # -- a card or a model ---------------------------------------------------------------------------
 
 
@@ -87,45 +100,48 @@ def spread(command: Callable[..., Any], more: Sequence[Parameter] = ()) -> Calla
 class SourceOptions:
     """The card or model that a command is about."""
 
+    panel: ClassVar[str] = "Model"
+
     name: Annotated[
         str,
         typer.Argument(
             metavar="CARD",
-            help="A card: its path, a shipped name, - for standard input. Or a model: a folder, a "
-            "file, an id of the hub; a run of viete train.",
+            help="A card: its path, the name of a shipped card, or - for standard input. Or a "
+            "model: a folder, a file of weights, an id of the Hugging Face hub, or a run of "
+            "viete train.",
         ),
     ]
     sets: Annotated[
-        list[str] | None, typer.Option("--set", help="Give a dimension a value: --set d=768.")
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Set a dimension: d=768 (repeatable)."),
     ] = None
     config: Annotated[
-        Path | None, typer.Option(help="Take dimensions from a Hugging Face config.json.")
+        Path | None, typer.Option(help="Take the dimensions from a Hugging Face config.json.")
     ] = None
     instead: Annotated[
-        str | None, typer.Option("--card", help="Of a model: the card, if not that of its family.")
+        str | None,
+        typer.Option("--card", help="Open the model with this card, not with its family's."),
     ] = None
     accept: Annotated[
         list[str] | None,
-        typer.Option(help="Of a model: pass over this key of its config (repeatable)."),
+        typer.Option(help="Ignore this key of the model's config (repeatable)."),
     ] = None
     revision: Annotated[
         str | None,
-        typer.Option(help="Of a model: a branch, tag or commit. Of a run: latest, previous, best "
-                     "or the step of a checkpoint. ask, check and circuit take several, with "
-                     "commas, or all."),
+        typer.Option(help="A branch, tag or commit of a model on the hub. A checkpoint of a run: "
+                     "latest, previous, best or a step. ask, check and circuit take several, with "
+                     "commas between them, or all."),
     ] = None  # fmt: skip
     changes: Annotated[
         list[str] | None,
-        typer.Option("--put", metavar="EQUATION", help="Change an equation: --put 'A^{2,1} = 0'; "
-                     "or a Markdown file of such equations; or transcoders and "
-                     "autoencoders, a folder or file of arrays, where need be with what they "
-                     "stand for and read: --put 'm^i = ./folder(y^i)', --put 'x^3 = sae.npz(x^3)' "
-                     "(repeatable)."),
+        typer.Option("--put", metavar="EQUATION", help="Replace a value: 'A^{2,1} = 0'; or those "
+                     "of a Markdown file of equations; or by the output of an autoencoder or of "
+                     "transcoders: 'x^3 = sae.npz(x^3)', 'm^i = ./folder(y^i)' (repeatable)."),
     ] = None  # fmt: skip
     cuts: Annotated[
         list[str] | None,
-        typer.Option("--cut", metavar="VALUE", help="Give a value, and do not compute it: --cut "
-                     "'A^{i,h}'. A run has it from the unchanged model (repeatable)."),
+        typer.Option("--cut", metavar="VALUE", help="Keep a value as the unchanged model computes "
+                     "it, such as 'A^{i,h}' (repeatable)."),
     ] = None  # fmt: skip
 
     def __post_init__(self) -> None:
@@ -284,12 +300,16 @@ class SourceOptions:
 class WeightOptions:
     """The weights of a card; instead of a model's own."""
 
+    panel: ClassVar[str] = "Weights"
+
     weights: Annotated[
         Path | None,
-        typer.Option("--weights", "-w", help="A file: safetensors, npz, PyTorch, ONNX or GGUF."),
-    ] = None
+        typer.Option("--weights", "-w", help="Read the weights from this file: safetensors, npz, "
+                     "PyTorch, ONNX or GGUF."),
+    ] = None  # fmt: skip
     seed: Annotated[
-        int | None, typer.Option(help="Random weights, as the card's init column says.")
+        int | None,
+        typer.Option(help="Draw random weights with this seed, as the card's init column says."),
     ] = None
     among: Annotated[
         str | None,
@@ -389,28 +409,33 @@ def tensors_on(arrays: Mapping[str, Any], dtype: str, device: str) -> dict[str, 
 class NumberOptions:
     """Which numbers a run is in, and how exact ones are written."""
 
+    panel: ClassVar[str] = "Numbers"
+
     dtype: Annotated[
         str | None,
         typer.Option(
-            help="float16, bfloat16 (torch), float32 or float64; by default that of the card's "
-            "dtype column, else float64; of a model its own."
+            help="float16, bfloat16 (PyTorch only), float32 or float64 [the card's dtype column, "
+            "else float64; a model's own]."
         ),
     ] = None
-    device: Annotated[str | None, typer.Option(help="Run on PyTorch: cpu or cuda.")] = None
+    device: Annotated[
+        str | None, typer.Option(help="Run with PyTorch on this device: cpu or cuda.")
+    ] = None
     meaning: Annotated[
         str,
         choice(
             MEANINGS,
             "--meaning",
-            help="The numbers: float; exact, of which nothing is rounded; or interval, the floats "
-            "between which the exact ones lie.",
+            help="The numbers to compute with: float; exact, where nothing is rounded; or "
+            "interval, two floats with the exact number between them.",
         ),
     ] = "float"
     digits: Annotated[
-        int | None, typer.Option(min=1, help="Of exact numbers: so many certified digits.")
+        int | None, typer.Option(min=1, help="Show this many proven digits of each exact number.")
     ] = None
     unfold: Annotated[
-        int | None, typer.Option(min=0, help="Of exact numbers: write names out K levels deep.")
+        int | None,
+        typer.Option(min=0, help="Write out the names in exact numbers, this many levels deep."),
     ] = None
 
     def check(self) -> None:
@@ -428,20 +453,27 @@ class NumberOptions:
 class InputOptions:
     """What a card or a model is run on."""
 
+    panel: ClassVar[str] = "Input"
+
     tokens: Annotated[
         str | None,
         typer.Option("--tokens", "-t", help="Token ids, or words of the card's vocabulary: 3,1,4 "
-                     "(a / begins another sequence)."),
+                     "or 'a b'. A / starts another sequence."),
     ] = None  # fmt: skip
     text: Annotated[
-        str | None, typer.Option(help="Of a model with a tokenizer: the input as text.")
+        str | None, typer.Option(help="The input as text, for a model with a tokenizer.")
     ] = None
     bos: Annotated[
         bool | None,
-        typer.Option(help="Put the text behind the token that begins one [where there is one]."),
+        typer.Option(help="Begin the text with the tokenizer's first token [if it has one]."),
     ] = None
     given: Annotated[
-        list[str] | None, typer.Option("--input", help="Another input: --input y=1,4,1.")
+        list[str] | None,
+        typer.Option(
+            "--input",
+            metavar="NAME=VALUES",
+            help="Give another input of the card: y=1,4,1 (repeatable).",
+        ),
     ] = None
 
     def ids(self, card: CardData, model: Model | None) -> Any:
@@ -517,9 +549,11 @@ def split_names(text: str, option: str) -> list[str]:
 # -- outputs -------------------------------------------------------------------------------------
 
 
-def format_option(forms: Sequence[str], help: str = "By the output's suffix, else text.") -> Any:
+def format_option(
+    forms: Sequence[str], help: str = "The format [from -o's suffix, else text]."
+) -> Any:
     """``--format`` of a command that writes these."""
-    return choice(forms, "--format", "-f", help=help)
+    return choice(forms, "--format", "-f", help=help, panel="Output")
 
 
 def format_of(form: str | None, output: Path | None, forms: Sequence[str]) -> str:
@@ -533,8 +567,8 @@ def format_of(form: str | None, output: Path | None, forms: Sequence[str]) -> st
     known = {SUFFIXES[form]: form for form in forms}
     if suffix not in known:
         raise VieteError(
-            f"-o {output}: by its suffix nothing is written to {suffix}; there are "
-            f"{', '.join(known)}, not {suffix}, or say --format"
+            f"-o {output}: this command writes no {suffix} files; give one of "
+            f"{', '.join(known)}, or a format with -f"
         )
     return known[suffix]
 
@@ -572,3 +606,10 @@ def emit(text: str | bytes, output: Path | None, source: str = "") -> None:
         return
     with replacing(behind(output)) as file:
         file.write(text.encode() if isinstance(text, str) else text)
+    wrote(output)
+
+
+def wrote(*paths: Path) -> None:
+    """Say on standard error what was written, so that standard output stays clean."""
+    for path in paths:
+        print(f"written: {path}", file=sys.stderr)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from viete.cli.options import Output, SourceOptions, WeightOptions, choice, emit
+from viete.cli.options import Output, SourceOptions, WeightOptions, choice, emit, wrote
 from viete.document.colours import svg_file
 from viete.document.rendering import render
 from viete.errors import VieteError
@@ -19,7 +19,8 @@ def probe(
     source: SourceOptions,
     weights: WeightOptions,
     of: Annotated[
-        str, typer.Option(help="The vector to read: x^3_{-1}; of x^i_{-1} there is a probe each.")
+        str, typer.Option(help="The vector to read: x^3_{-1}. For x^i_{-1} there is a "
+            "probe for each i.")
     ],
     texts: Annotated[
         str,
@@ -27,32 +28,36 @@ def probe(
                      "repeated(16), random(32), drawn."),
     ],
     label: Annotated[
-        str, typer.Option(help="A key of the JSON lines, or a formula, such as t_{j-1} beside x_j.")
+        str, typer.Option(help="What to predict: a key of the JSON lines, or a formula "
+            "such as t_{j-1} beside x_j.")
     ] = "label",
     method: Annotated[
-        str, choice(("logistic", "means"), "--method", help="Logistic regression, or class means.")
+        str, choice(("logistic", "means"), "--method", help="How to fit: logistic "
+            "regression, or class means.")
     ] = "logistic",
     kind: Annotated[
         str | None,
-        choice(("classes", "numbers"), "--kind", help="What labels are; numbers by ridge."),
+        choice(("classes", "numbers"), "--kind", help="What the labels are: classes, or "
+            "numbers (ridge regression) [found out]."),
     ] = None,
-    held: Annotated[float, typer.Option(help="The share of texts that is held out.")] = 0.25,
+    held: Annotated[float, typer.Option(help="Share of the texts to hold out for the "
+        "test.")] = 0.25,
     penalty: Annotated[
-        float, typer.Option(help="On the squared length of directions, of vectors in units.")
+        float, typer.Option(help="Strength of the L2 penalty.")
     ] = 1.0,
     effect: Annotated[
         list[str] | None,
-        typer.Option(help="A number of the model, without the direction and a step along it "
-                     "(repeatable)."),
+        typer.Option(help="Measure this number of the model without the probe's direction, and "
+                     "a step along it (repeatable)."),
     ] = None,
     output: Output = None,
 ) -> None:  # fmt: skip
-    """Learn a linear probe on some texts, measure it on others; write it as a card.
+    """Train a linear probe on a vector of a model, and test it on texts held out.
 
-    With -o probe.md it is written as a model: its card, which claims the accuracy, and its weights
-    and the texts held out beside it. A family of vectors gives a curve or a map: -o blocks.svg;
-    -o page.html is all of it.
+    -o probe.md writes it as a model: a card that claims the accuracy, its weights, and the texts
+    held out. A family of vectors gives a curve or a map (-o blocks.svg); -o page.html has it all.
     """
+    from viete.model.trained import weights_beside
     from viete.nouns.card import Card
     from viete.probes.card import save_held_out
     from viete.probes.effects import probe_effects
@@ -77,6 +82,7 @@ def probe(
     if output is not None:
         model.with_probe(found, str(beside)).save(output)
         save_held_out(found, beside)
+        wrote(output, weights_beside(output), beside)
     print(render([*found.page(), *effect_table(effects)], "text"))
 
 

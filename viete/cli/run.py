@@ -20,6 +20,7 @@ from viete.cli.options import (
     split_names,
 )
 from viete.cli.running import estimate, started
+from viete.document.columns import terminal_width
 from viete.document.rendering import PAGES, render
 from viete.errors import VieteError
 from viete.graph.card import CardData
@@ -30,23 +31,30 @@ def run(
     inputs: InputOptions,
     weights: WeightOptions,
     show: Annotated[
-        str | None, typer.Option(help="Names or formulas to print: S,A,logits.")
+        str | None, typer.Option(help="Names or formulas to print, with commas: S,A,logits.")
     ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Print every named value.")] = False,
     save: Annotated[
-        Path | None, typer.Option(help="Write all named values (.safetensors or .npz).")
+        Path | None,
+        typer.Option(
+            help="Write all named values to a .safetensors or .npz file.", rich_help_panel="Output"
+        ),
     ] = None,
     *,
     number: NumberOptions,
     form: Annotated[
-        str | None, format_option((*PAGES, "svg"), "Of exact numbers; svg draws the values.")
+        str | None,
+        format_option((*PAGES, "svg"), "The format of exact numbers; svg draws the values."),
     ] = None,
     output: Output = None,
 ) -> None:
-    """Run a card's equations, or a released model's, and print named values.
+    """Run a card or a model on an input and print values: the last one, or those that you name.
 
-    With --format svg they are pictures: of attention a heat map and arcs between tokens.
+    -f svg draws them: attention, for example, as a heat map and as arcs between tokens.
     """
     number.check()
+    if everything and show is not None:
+        raise VieteError("--all prints every value: leave out --show, or --all")
     exact = number.meaning == "exact"
     if save is not None and number.meaning != "float":
         raise VieteError(f"--meaning {number.meaning} goes without --save")
@@ -67,8 +75,10 @@ def run(
         estimate(card, ids)
     arrays = weights.arrays(card, model, number.meaning != "float", number.dtype, number.device)
     result = started(card, model, arrays, number.meaning, given)(ids, names)
-    # What a person most likely wants to see of all values is the last.
-    shown = wanted if show is not None or save is not None else list(result)[-1:]
+    if everything:
+        shown = list(dict.fromkeys(e.left.symbol.key for e in card.equations))
+    else:  # what a person most likely wants to see of all values is the last
+        shown = wanted if show is not None or save is not None else list(result)[-1:]
     if exact:
         from viete.report.exact_values import report
 
@@ -86,12 +96,16 @@ def run(
             letters = sorted(card.loop_letters)
             text = svg_file(stacked([draw(a, letters) for a in answers], card.title).svg)
         else:
-            text = render([block for a in answers for block in answer_blocks(a)], "text")
+            text = render(
+                [block for a in answers for block in answer_blocks(a, terminal_width())], "text"
+            )
         if save is not None:  # only when nothing can fail any more
             save_values(result, save)
-            print(f"{len(result)} values written to {save}")
+            print(f"written: {save} ({len(result)} values)", file=sys.stderr)
         if answers:
             emit(text, output)
+        if show is None and save is None and not everything and output is None:
+            print("--show NAMES prints others, --all all of them", file=sys.stderr)
     if show is None and (why := result.without()):
         print(f"not computed: {'; '.join(why)}", file=sys.stderr)
 

@@ -14,35 +14,45 @@ from viete.errors import VieteError
 def sample(
     source: SourceOptions,
     inputs: InputOptions,
-    most: Annotated[int, typer.Option("--most", "-n", help="Tokens at most.")] = 200,
-    temperature: Annotated[float, typer.Option(help="Scores are divided by it.")] = 1.0,
-    top_k: Annotated[int | None, typer.Option(help="Only the K likeliest tokens.")] = None,
+    most: Annotated[int, typer.Option("--most", "-n", help="Number of tokens at most.")] = 200,
+    temperature: Annotated[float, typer.Option(help="Divide the logits by this.")] = 1.0,
+    top_k: Annotated[
+        int | None, typer.Option(help="Choose among the K most likely tokens.")
+    ] = None,
     top_p: Annotated[
-        float | None, typer.Option(help="Only the fewest tokens that have this probability.")
+        float | None,
+        typer.Option(help="Choose among the fewest tokens with this total probability."),
     ] = None,
-    greedy: Annotated[bool, typer.Option("--greedy", help="Always the likeliest token.")] = False,
-    stop: Annotated[
-        list[str] | None, typer.Option(help="End with this text (several can be given).")
-    ] = None,
+    greedy: Annotated[
+        bool, typer.Option("--greedy", help="Always take the most likely token.")
+    ] = False,
+    stop: Annotated[list[str] | None, typer.Option(help="Stop at this text (repeatable).")] = None,
     stop_token: Annotated[
-        list[str] | None, typer.Option(help="End with this token (several can be given).")
+        list[str] | None, typer.Option(help="Stop at this token (repeatable).")
     ] = None,
-    count: Annotated[int, typer.Option(help="So many samples at once.")] = 1,
-    seed: Annotated[int, typer.Option(help="Of the choices.")] = 0,
+    count: Annotated[int, typer.Option(help="Number of samples.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of the random choices.")] = 0,
     keep: Annotated[
         int | None,
-        typer.Option(help="Tokens kept when the context is full; by default as many as it has."),
+        typer.Option(help="Tokens to keep when the context is full [as many as fit]."),
     ] = None,
     echo: Annotated[bool, typer.Option("--echo", help="Print the prompt first.")] = False,
-    cache: Annotated[
-        bool, typer.Option(help="Compute new positions alone, where the card allows it.")
-    ] = True,
+    cache: Annotated[bool, typer.Option(help="Use a KV cache, where the card allows it.")] = True,
     dtype: Annotated[
-        str | None, typer.Option(help="Of a model: float16, bfloat16, float32 or float64.")
+        str | None,
+        typer.Option(
+            help="float16, bfloat16, float32 or float64 [the model's own].",
+            rich_help_panel="Numbers",
+        ),
     ] = None,
-    device: Annotated[str | None, typer.Option(help="On PyTorch: cpu, cuda or auto.")] = None,
+    device: Annotated[
+        str | None,
+        typer.Option(
+            help="Run with PyTorch on this device: cpu, cuda or auto.", rich_help_panel="Numbers"
+        ),
+    ] = None,
 ) -> None:
-    """Go on with a text, token by token."""
+    """Continue a text, token by token, as the model predicts it."""
     from viete.model.trained import is_run
     from viete.sampling.texts import sample_texts, transcript, without_words
 

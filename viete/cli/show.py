@@ -16,27 +16,35 @@ def show(
     source: SourceOptions,
     form: Annotated[str | None, format_option(FORMATS)] = None,
     costs: Annotated[
-        bool, typer.Option("--costs", help="Parameters, operations and bytes.")
+        bool, typer.Option("--costs", help="Count parameters, operations and bytes instead.")
     ] = False,
     names: Annotated[
-        bool, typer.Option("--names", help="What each name of TransformerLens means in the card.")
+        bool, typer.Option("--names", help="List what each name of TransformerLens means here.")
     ] = False,
     folded: Annotated[
         bool,
-        typer.Option("--folded", help="With norms folded and weights centred, where that holds."),
+        typer.Option(
+            "--folded", help="Fold norms into weights and centre these, where it is exact."
+        ),
     ] = False,
-    detail: Annotated[bool, typer.Option(help="A diagram's boxes are single equations.")] = False,
+    detail: Annotated[
+        bool, typer.Option("--detail", help="In a diagram, draw a box for each equation.")
+    ] = False,
     length: Annotated[
-        int | None, typer.Option("-T", "--length", help="Sequence length for --costs.")
+        int | None,
+        typer.Option("-T", "--length", help="Sequence length for --costs [the longest]."),
     ] = None,
     batch: Annotated[int, typer.Option("-B", "--batch", help="Batch size for --costs.")] = 1,
     against: Annotated[
         str | None,
-        typer.Option(help="The equations that differ from those of this card or model."),
+        typer.Option(help="Show only what differs from this card or model."),
     ] = None,
     output: Output = None,
 ) -> None:
-    """Print a card in canonical form: notation, parameters, equations with their shapes."""
+    """Print a card: its dimensions, its parameters, and its equations with the shape of each.
+
+    -f svg draws the data flow, -f latex and -f md write the equations for a paper or a page.
+    """
     form = format_of(form, output, FORMATS)
     card = source.card()
     if folded:
@@ -72,9 +80,11 @@ def show(
 
 
 def cards() -> None:
-    """List the shipped cards."""
-    from viete.cards.catalogue import named
+    """List the shipped cards and models: a name for each and what it is."""
+    from viete.cards.catalogue import named, trained
     from viete.cards.reader import read
 
     for name, path in sorted(named().items()):
         print(f"{name:24} {read(path).title}")
+    for name, path in trained().items():
+        print(f"{name:24} {read(path).title}, trained: a model with weights")

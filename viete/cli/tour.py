@@ -1,19 +1,23 @@
-"""``viete tour``: the main job on the shipped cards, step by step."""
+"""``viete tour``: a story of what Viète does, in parts of less than a screen."""
 
 from __future__ import annotations
 
+import io
+import random
+import re
 import shlex
-import subprocess
-import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 from shutil import rmtree
-from typing import Annotated
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
 from viete.cli.train import set_threads
+from viete.document.columns import terminal_width, wrapped
 from viete.errors import VieteError, os_refusals
 
+MOST = 29  # lines of one output that are shown
 WRONG = """# A card with a mistake
 
 ## Dimensions
@@ -43,91 +47,126 @@ WRONG = """# A card with a mistake
 """
 
 
-def story(folder: str) -> list[tuple[str, str]]:
-    """What the tour shows: a title, and the command that is run as it stands there."""
-    asked = [
-        ("What it answers: computed position by position, from a cache that was derived",
-         f"sample {folder}/dialogs --greedy --stop '<eot>' --text '<system>You are helpful."
-         f"</system><user>{question}</user><assistant>'")
-        for question in ("hi", "what is 2+2?", "color of sky?")
-    ]  # fmt: skip
+class StoryPart(NamedTuple):
+    """A part of the story: what it is about, the commands, and where its output starts."""
+
+    title: str
+    words: str
+    commands: tuple[str, ...]
+    start: str = ""
+
+
+def story(folder: str) -> list[StoryPart]:
+    """The parts, in their order; each command is run as it stands there."""
+    aba = "letters-attention -t 'a b a'"
     return [
-        ("A card is a page of equations", "show symbolic-transformer"),
-        ("The same card is a model that runs",
-         "run symbolic-transformer --tokens 3,1,4,1,5 --seed 0 --show S,A,y"),
-        ("Any expression of the notation can be asked for",
-         "run pre-norm-pythia --set V=50 --set d=16 --set L=2 --set H=2 --tokens 3,1,4,1 "
-         "--seed 0 --show '<x^2_3, x^2_3 - x^1_3>'"),
-        ("Weights written by hand: the lesson's three letters",
-         "run exact-lesson --tokens 'a b' --show A,logits,y"),
-        ("The same pass in exact numbers: nothing is rounded, equality is decided",
-         "run exact-lesson --tokens 'a b' --meaning exact --show S,A,r,u,logits,y --digits 12"),
-        ("A lesson, written from the equations",
-         f"lesson exact-lesson --tokens 'a b' -o {folder}/lesson.html"),
-        ("The derivative, by rewriting: equations again, with the reason of each",
-         "grad dialog-transformer --by W_Q"),
-        ("Equations, backward pass and Adam as a page of NumPy that needs no Viète",
-         f"export dialog-transformer --to numpy -o {folder}/dialog.py"),
-        ("Three dialogs learned with NumPy: Adam at 0.01, 3000 epochs, entries clipped at 5",
-         f"train dialog-transformer --data dialogs -o {folder}/dialogs --steps 3000 --lr 0.01 "
-         "--clip 0 --clip-entries 5 --log-every 500"),
-        *asked,
-        ("How it learned", f"plot {folder}/dialogs"),
-        ("Parameters, operations and bytes, counted from the equations",
-         "show simple-transformer --costs -B 64"),
-        ("An architecture document, written from the card",
-         f"doc simple-transformer -o {folder}/simple-transformer.md"),
-        ("Card against weights: the file was made by another model",
-         f"check symbolic-transformer --weights {folder}/drifted.safetensors"),
-        ("A mistake is shown where it stands", f"show {folder}/wrong.md"),
+        StoryPart("Three letters",
+             "A model is a card: a page of equations, which you can read and which run. This card "
+             "reads letters and predicts the next one. Here is its forward pass, with the shape of "
+             "every value:", ("show letters-attention",), "Forward pass"),
+        StoryPart("The equations run",
+             "The text is a b a. A says which letters each letter looks at, and y is the letter "
+             "predicted behind each. Behind the last a, it is letter 1, the b.",
+             (f"run {aba} --show A,logits,y",)),
+        StoryPart("Nothing is rounded",
+             "The same run in exact numbers. The last row of A is made of powers of e, and b is "
+             "predicted because e > 2, which is proved, not measured:",
+             (f"run {aba} --meaning exact --show A_2 --digits 12",
+              f"check {aba} --meaning exact 'A_{{2,1}} > 1/2'")),
+        StoryPart("The lesson",
+             "Every step of that run with its numbers put in, as a page. Open it in your browser.",
+             (f"lesson {aba} -o {folder}/lesson.html",)),
+        StoryPart("Learning",
+             "A card with two blocks and random weights reads random words, each repeated, such "
+             "as badgebadgebadge. The backward pass is derived from its equations. The loss falls "
+             "slowly, then fast: there the model has found out that words repeat themselves.",
+             (f"train letters-learned --data {folder}/letters.txt --kind lines -o {folder}/run "
+              "--steps 600 --batch 16 --lr 0.02 --schedule cosine --log-every 60",
+              f"plot {folder}/run")),
+        StoryPart("What it has learned", "A word that it has never seen is continued as it began:",
+             (f"sample {folder}/run --text badgebad --greedy --most 8 --echo",)),
+        StoryPart("A picture",
+             "The data flow of Pythia, drawn from its card.",
+             (f"show pythia -o {folder}/pythia.svg",)),
+        StoryPart("A trained model, asked",
+             "A model of two layers comes with Viète. What does it predict behind planktonpl, "
+             "which letters does a head of layer 2 look at, and what becomes of the logit of a "
+             "when each head of that layer is switched off?",
+             ("ask two-layers --text planktonpl 'top_3(logits_{-1})' 'top_3(A^{2,1}_{-1})' "
+              "'logits_{-1,\"a\"} with A^{2,h} = 0'",)),
+        StoryPart("Part two: what it costs",
+             "Parameters, operations and bytes are counted from the equations, in the card's own "
+             "letters:", ("show gpt2 --costs -T 128",), "Parameters"),
+        StoryPart("A file of weights that does not fit",
+             "Does a card describe a file? This one was made by a slightly different model:",
+             (f"check symbolic-transformer --weights {folder}/drifted.safetensors",)),
+        StoryPart("A mistake",
+             "An error says where it is, what is wrong, and what would be right:",
+             (f"show {folder}/wrong.md",)),
     ]  # fmt: skip
 
 
 def tour(
     context: typer.Context,
-    folder: Annotated[Path, typer.Argument(help="Where the documents go.")] = Path("viete-tour"),
+    folder: Annotated[Path, typer.Argument(help="The folder for the files.")] = Path("viete-tour"),
 ) -> None:
-    """See the main job done on the shipped cards, in under a minute."""
+    """See what Viète does: a story in the terminal that takes a few seconds."""
     with os_refusals(folder, "made"):
         folder.mkdir(parents=True, exist_ok=True)
     set_threads(None)  # as the command does: NumPy is told before it is first imported
-    rmtree(folder / "dialogs", ignore_errors=True)
-    drifted(folder / "drifted.safetensors")
-    (folder / "wrong.md").write_text(WRONG, "utf-8")
-    viete, script, page = context.find_root().command, "dialog.py", "simple-transformer"
-    for title, line in story(shlex.quote(str(folder))):
-        more = f"\n$ python {folder / script}" if line.endswith(script) else ""
-        print(f"\n\n━━ {title} ━━\n$ viete {line}{more}\n", flush=True)
-        try:
+    rmtree(folder / "run", ignore_errors=True)
+    prepare(folder)
+    viete, width = context.find_root().command, terminal_width()
+    for part in story(shlex.quote(str(folder))):
+        print(f"\n\n━━ {part.title} ━━\n", flush=True)
+        print("\n".join(wrapped(part.words, min(width, 80))), flush=True)
+        for line in part.commands:
+            print(f"\n$ {broken(line, width)}\n", flush=True)
+            play(viete, line, part.start)
+    print(f"\nThat was the tour. Open {folder / 'lesson.html'} and {folder / 'pythia.svg'}.")
+    print("viete --help lists the commands, and viete COMMAND --help has examples of each.")
+
+
+def broken(line: str, width: int) -> str:
+    """A command, on several lines where it is wider than the terminal."""
+    out = ["viete"]
+    for k, word in enumerate(re.split(r" (?=--|')", line)):
+        if k and len(out[-1]) + len(word) > width - 6:
+            out.append(f"   {word}")
+        else:
+            out[-1] += f" {word}"
+    return " \\\n".join(out)
+
+
+def play(viete: Any, line: str, start: str) -> None:
+    """Run a command, and show what it prints from the line ``start`` on, a screen of it at most."""
+    output = io.StringIO()
+    try:
+        with redirect_stdout(output):
             viete(shlex.split(line), standalone_mode=False)
-        except VieteError as error:
-            print(f"viete: {error}")
-        if line.endswith(script):
-            run_script(folder / script)
-        if line.endswith(f"{page}.md"):
-            print(f"written: {folder / page}.md and {folder / page}.svg")
-    print(
-        f"\nThat was the tour. Its files are in {folder}/; `viete cards` lists the shipped cards."
-    )
+    except VieteError as error:
+        print(f"viete: {error}")
+    except typer.Exit:  # a check that fails
+        pass
+    lines = output.getvalue().splitlines()
+    first = lines.index(start) if start and start in lines else 0
+    shown = lines[first : first + MOST]
+    print("\n".join(["…"] * bool(first) + shown + ["…"] * (len(lines) > first + MOST)), flush=True)
 
 
-def run_script(script: Path) -> None:
-    """Show some of a program, and what it prints."""
-    lines = script.read_text("utf-8").splitlines()
-    begin = lines.index("    # -- Backward: Attention")
-    print("\n".join(["    …", *lines[begin : begin + 11], "    …"]), flush=True)
-    print(subprocess.run([sys.executable, script], capture_output=True, text=True).stdout, end="")
-
-
-def drifted(path: Path) -> None:
-    """A file such as a card drifts from: renamed, missing and extra tensors."""
+def prepare(folder: Path) -> None:
+    """The files that the story reads: words that repeat themselves, two files with mistakes."""
     import numpy as np
 
     from viete import read
     from viete.formats.files import save_safetensors
 
+    draw = random.Random(0)
+    words = ("".join(draw.choices("abcdefgh", k=draw.randint(4, 12))) for _ in range(4000))
+    (folder / "letters.txt").write_text("".join(f"{(w * 6)[:24]}\n" for w in words), "utf-8")
+    (folder / "wrong.md").write_text(WRONG, "utf-8")
     weights = read("symbolic-transformer").initial_weights(0, "float32")
     weights["W^O"] = np.zeros((5, 6), np.float32)
     weights["gamma_2"] = np.ones(5, np.float32)
     weights["lm_head"] = weights.pop("W^out").T.copy()
-    save_safetensors(path, weights)
+    save_safetensors(folder / "drifted.safetensors", weights)

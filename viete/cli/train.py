@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 from viete.cli.options import Output, SourceOptions, emit
+from viete.document.columns import fitting_lines, table_width
 from viete.errors import VieteError, VieteWarning
 from viete.train.settings import Settings, load_settings, option
 
@@ -31,14 +32,14 @@ class TrainingSource(SourceOptions):
         str | None,
         typer.Argument(
             metavar="CARD",
-            help="A card: its path or a shipped name. Or a run or a model, to start a new run from "
-            "its weights.",
+            help="A card: its path or the name of a shipped card. Or a run or a model, to start "
+            "a new run from its weights.",
         ),
     ] = None  # type: ignore[assignment]
     revision: Annotated[
         str | None,
-        typer.Option(help="Go on, or start from RUN, at latest, previous, best or a step; of a "
-                     "model a branch, tag or commit."),
+        typer.Option(help="The checkpoint to start from or to resume at: latest, previous, best or "
+                     "a step. Of a model: a branch, tag or commit."),
     ] = None  # fmt: skip
 
 
@@ -62,16 +63,19 @@ SETTINGS = options_of_settings()
 def train(
     source: TrainingSource,
     run: Annotated[
-        Path | None, typer.Option("-o", "--output", help="The folder of the run, a new one.")
+        Path | None,
+        typer.Option(
+            "-o", "--output", help="The folder of the run, a new one.", rich_help_panel="Output"
+        ),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the run in the folder.")
+        bool, typer.Option("--resume", help="Continue the run in the folder -o.")
     ] = False,
     **settings: Any,
 ) -> None:
-    """Train a card on a text, and keep what it learned in a folder.
+    """Train a card on text; a folder gets the weights, the settings and the losses.
 
-    The settings are remembered there: viete train --resume -o RUN/ goes on with them.
+    Ctrl-C stops and saves. viete train --resume -o RUN/ continues with the same settings.
     """
     given: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value
              for name, value in settings.items() if value not in (None, [])}  # fmt: skip
@@ -187,11 +191,11 @@ def announce(job: Job) -> None:
         facts = dict(job.model.facts)
         of = " and ".join(facts[x] for x in ("reads", "writes") if x in facts)
         of = f"{of} of {Path(job.settings.model).name}"
-    print(
+    said = (
         f"{job.model.title}: {weights:,} weights, {of}; "
-        f"{len(batches.data):,} tokens of {batches.data.name}, {batches.epoch:,} batches an epoch",
-        flush=True,
+        f"{len(batches.data):,} tokens of {batches.data.name}, {batches.epoch:,} batches an epoch"
     )
+    print("\n".join(fitting_lines([said], table_width())), flush=True)
     if job.skipped:
         names = ", ".join(path.name for path in job.skipped[:3])
         more = f" and {len(job.skipped) - 3} more" if len(job.skipped) > 3 else ""
@@ -218,14 +222,21 @@ def set_threads(threads: int | None) -> None:
 
 
 def plot(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN…", help="Folders of viete train.")],
+    runs: Annotated[
+        list[Path], typer.Argument(metavar="RUN…", help="Folders that viete train wrote.")
+    ],
     output: Output = None,
 ) -> None:
-    """Draw training and validation loss over the steps, of one run or of several."""
+    """Draw the training and validation loss of a run, here and as RUN/loss.svg.
+
+    Several runs are drawn in one picture.
+    """
     from viete.document.colours import svg_file
     from viete.train.plot import plot_runs
+    from viete.train.plot_text import plot_text
 
     picture = plot_runs(runs)
     target = output or runs[0] / "loss.svg"
+    if len(runs) == 1:
+        print("\n".join(plot_text(runs[0])))
     emit(svg_file(picture), target)
-    print(f"written: {target}")

@@ -10,8 +10,9 @@ from html import escape
 from itertools import zip_longest
 
 from viete.document.colours import sheet
+from viete.document.columns import is_amount
 from viete.document.formulas import math
-from viete.document.text import is_amount, plain
+from viete.document.text import plain
 from viete.document.tree import (
     Block,
     Chain,

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
 from collections.abc import Iterable
 
+from viete.document.columns import (
+    aligned,
+    fitting_steps,
+    fitting_table,
+    table_width,
+    terminal_width,
+    wrapped,
+)
 from viete.document.tex import to_unicode
 from viete.document.tree import (
     Block,
@@ -29,13 +36,10 @@ from viete.document.tree import (
 )
 from viete.printable import display_width
 
-WIDTH = 100
-_AMOUNT = re.compile(r"[−-]?([\d,]+(\.\d+|/\d+)?([eE][+-]?\d+| [KMGTP]?i?B)?|∞)|nan|…")
-
 
 def write_text(blocks: Iterable[Block]) -> str:
-    """The document, made in Unicode style; prose and lists are wrapped at 100 columns."""
-    return "\n".join(lines(blocks, WIDTH)) + "\n"
+    """The document, made in Unicode style, within the columns of the terminal."""
+    return "\n".join(lines(blocks, terminal_width())) + "\n"
 
 
 def lines(blocks: Iterable[Block], width: int) -> list[str]:
@@ -56,10 +60,10 @@ def lines(blocks: Iterable[Block], width: int) -> list[str]:
                 out += ["", block.text.rstrip("\n")]
             case TextTable():
                 out += ["", *textwrap.wrap(plain(block.caption), width)] * bool(block.caption)
-                out += ["", *tabulated(block)]
+                out += ["", *tabulated(block, room(width))]
             case Equations():
                 rows = [[f"{left} = {right}", plain(said)] for left, right, said in block.rows]
-                out += ["", *aligned(rows, "  ", cap=72)]
+                out += ["", *fitting_steps(rows, room(width), 72, "  ")]
             case ItemList():
                 out += ["", *listed(block, width)]
             case SideBySide():
@@ -78,19 +82,22 @@ def lines(blocks: Iterable[Block], width: int) -> list[str]:
     return out[1:]
 
 
+def room(width: int) -> int:
+    """The columns for a table or formulas, where prose has ``width``."""
+    return max(width, table_width() - terminal_width() + width)
+
+
 def listed(block: ItemList, width: int) -> list[str]:
     """Formulas with their shapes and meanings in columns; other items as prose."""
     marks = [f" {n:>3}." if block.first else "   ·" for n, _ in enumerate(block.items, block.first)]
     items = [i for i in block.items if isinstance(i, ListItem)]
     if items and all(i.notes or i.text.text[:1] == "$" for i in items):
-        return aligned([[mark, *columns(i)] for mark, i in zip(marks, items, strict=True)], cap=72)
+        rows = [[mark, *columns(i)] for mark, i in zip(marks, items, strict=True)]
+        return fitting_steps(rows, room(width), 72)
     out = []
     texts = [chained(i) if isinstance(i, Chain) else plain(i.text.text) for i in block.items]
     for mark, text in zip(marks, texts, strict=True):
-        out += textwrap.wrap(
-            text, width, initial_indent=f"{mark}  ", subsequent_indent=" " * (len(mark) + 2),
-            break_long_words=False, break_on_hyphens=False,
-        )  # fmt: skip
+        out += wrapped(text, width, f"{mark}  ", " " * (len(mark) + 2))
     return out
 
 
@@ -135,43 +142,14 @@ def register(found: Register, width: int) -> list[str]:
     return [more] * bool(found.earlier) + out
 
 
-def tabulated(table: TextTable) -> list[str]:
+def tabulated(table: TextTable, width: int) -> list[str]:
     """A table with a rule below its header; without one, as numbers under their caption."""
     rows = [[plain(t.text) for t in row] for row in (table.header, *table.rows) if row]
     count = max(map(len, rows), default=0)
     rows = [row + [""] * (count - len(row)) for row in rows]
     if not table.header:
         return aligned(rows, "    ", numbers=True)
-    rows.insert(1, ["─" * max(display_width(row[c]) for row in rows) for c in range(count)])
-    return aligned(rows, "  ", header=2, numbers=True)
-
-
-def aligned(
-    rows: list[list[str]], indent: str = "", header: int = 0, cap: int = 200, numbers: bool = False
-) -> list[str]:
-    """Rows with their columns lined up; columns of ``numbers`` below the header to the right.
-
-    A cell wider than ``cap`` pushes what follows.
-    """
-    out = []
-    sizes = [[display_width(c) for c in r] for r in rows]
-    widths = [
-        max((n for n in column if n <= cap), default=0) for column in zip(*sizes, strict=True)
-    ]
-    right = [False] * len(widths)
-    if numbers:
-        body = ([c for c in column if c] for column in zip(*rows[header:], strict=True))
-        right = [bool(b) and all(map(is_amount, b)) for b in body] or right
-    for row, size in zip(rows, sizes, strict=True):
-        cells = zip(row, size, widths, right, strict=True)
-        padded = [" " * (w - n) + s if r else s + " " * (w - n) for s, n, w, r in cells]
-        out.append((indent + "  ".join(padded)).rstrip())
-    return out
-
-
-def is_amount(text: str) -> bool:
-    """Whether a cell holds a number, with its unit or without."""
-    return _AMOUNT.fullmatch(text) is not None
+    return fitting_table(rows, 1, width)
 
 
 def plain(text: str) -> str:

@@ -74,7 +74,9 @@ class NumberFormulas:
         self.own_e = "e" in self.heads
 
     def power(self, x: Expr) -> Expr | None:
-        """exp(2) for e² where the card has an e of its own."""
+        """e for e¹; exp(2) for e² where the card has an e of its own."""
+        if isinstance(x, Apply) and x.op == "pow" and x.args == (E, num(1)):
+            return E
         if self.own_e and x is E:
             return EXP
         if isinstance(x, Apply) and x.op == "pow" and x.args[0] is EXP:

@@ -1,0 +1,92 @@
+"""The examples of each command's help: what one wants, and the command that does it.
+
+They run from the first to the last in one empty folder, with nothing but the package: a later one
+may use what an earlier one wrote. tests/docs/test_commands.py runs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+ASKED = "two-layers --text abcdabc"
+NEXT = "'logsoftmax(logits_{-2})[t_{-1}]'"
+
+EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
+    "cards": (("Every card and model that comes with Viète:", "cards"),),
+    "show": (
+        ("The equations of a card, with the shape of each value:", "show letters-attention"),
+        ("What GPT-2 costs for a text of 128 tokens:", "show gpt2 --costs -T 128"),
+        ("The data flow of Pythia as a picture:", "show pythia -o pythia.svg"),
+    ),
+    "doc": (("The architecture document of a card, with its diagram:",
+             "doc simple-transformer -o simple.md"),),
+    "run": (
+        ("The attention pattern and the logits of three letters:",
+         "run letters-attention -t 'a b a' --show A,logits"),
+        ("The same in exact numbers, with 12 digits:",
+         "run letters-attention -t 'a b a' --meaning exact --show A_2 --digits 12"),
+        ("Every value of a run:", "run letters-attention -t 'a b a' --all"),
+    ),
+    "explore": (("A page about a run, which opens in any browser:",
+                 "explore letters-causal -t 'a b a' -o page.html"),),
+    "tour": (("The story of Viète in the terminal:", "tour"),),
+    "lesson": (
+        ("A forward pass, step by step, in exact numbers:",
+         "lesson letters-attention -t 'a b a' -o lesson.html"),
+        ("A worksheet with blanks, and its key:",
+         "lesson letters-attention -t 'a b a' --exercise -o sheet.html"),
+    ),
+    "grad": (
+        ("The derivative of the loss by the queries' matrix:",
+         "grad dialog-transformer --by W_Q"),
+        ("How a training step is laid out in memory:", "grad dialog-transformer --plan --batch 8"),
+    ),
+    "ask": (
+        ("The three most likely next letters, and where a head looks:",
+         f"ask {ASKED} 'top_3(logits_{{-1}})' 'top_3(A^{{2,1}}_{{-1}})'"),
+        ("A logit when each head is switched off in turn:",
+         f"ask {ASKED} 'logits_{{-1,\"d\"}} with A^{{i,h}} = 0'"),
+        ("The same question on many texts, as a table of data:",
+         "ask two-layers --texts 'repeated(8)' 'logits_{-1,3}' -o answers.csv"),
+    ),
+    "expand": (
+        ("What a logit is made of, head by head:",
+         f"expand {ASKED} --of 'logits_{{-1,\"d\"}}' --into block,head"),
+        ("The same as a graph of arrows:",
+         f"expand {ASKED} --of 'logits_{{-1,\"d\"}}' --graph -o graph.svg"),
+    ),
+    "check": (
+        ("A claim about every text, tested on random ones:",
+         "check two-layers 'sum(A^{i,h}_j) ≈ 1 for texts of random(8)'"),
+        ("A proof, in exact numbers, that b is predicted:",
+         "check letters-attention -t 'a b a' --meaning exact 'A_{2,1} > 1/2'"),
+    ),
+    "cause": (
+        ("How much each head matters, with values of random other texts:",
+         f"cause two-layers --texts 'repeated(8)' --of {NEXT} --by 'A^{{i,h}}' --resample 2"),
+    ),
+    "circuit": (("The six edges that repeat a text, as a card of their own:",
+                 f"circuit two-layers --texts 'repeated(8)' --of {NEXT} --edges 6 -o circuit.md"),),
+    "probe": (("Can the letter before be read off the residual stream?",
+               "probe two-layers --texts 'random(16)' --of 'x^1_j' --label 't_{j-1}'"),),
+    "features": (),
+    "train": (
+        ("Three dialogs, learned in seconds:",
+         "train dialog-transformer --data dialogs -o run/ --steps 200 --lr 0.01"),
+        ("Another hundred steps:", "train --resume -o run/ --steps 300"),
+    ),
+    "plot": (("The losses of a run:", "plot run/"),),
+    "sample": (
+        ("What a run has learned to write:",
+         "sample run/ --text '<user>hi</user>' -n 20"),
+        ("Eight letters from the shipped model:", "sample two-layers --text abcdeabc -n 8"),
+    ),
+    "export": (
+        ("A PyTorch module that needs no Viète:", "export gpt2 --to torch -o gpt2.py"),
+        ("NumPy with the backward pass and Adam:",
+         "export dialog-transformer --to numpy -o dialog.py"),
+        ("The equations as an article:", "export pythia --to latex -o pythia.tex"),
+    ),
+}  # fmt: skip
+
+__all__ = ["EXAMPLES"]

@@ -1,0 +1,42 @@
+"""The losses of a run over their steps, as lines of text for a terminal."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from viete.train.metrics import read_metrics
+
+ROWS, COLUMNS = 10, 56
+
+
+def plot_text(run: Path) -> list[str]:
+    """Training loss as ●, validation loss as ○, each the mean over the steps of a column."""
+    rows = read_metrics(run)
+    curves = {sign: [(float(r["step"]), float(r[key])) for r in rows
+                     if key in r and math.isfinite(float(r[key]))]
+              for sign, key in (("○", "validation"), ("●", "loss"))}  # fmt: skip
+    every = [p for points in curves.values() for p in points]
+    if not every:
+        return []
+    last = max(step for step, _ in every) or 1.0
+    columns: dict[tuple[str, int], list[float]] = {}
+    for sign, points in curves.items():
+        for step, loss in points:
+            columns.setdefault((sign, round(step / last * (COLUMNS - 1))), []).append(loss)
+    means = {place: sum(x) / len(x) for place, x in columns.items()}
+    low, high = min(means.values()), max(means.values())
+    grid = [[" "] * COLUMNS for _ in range(ROWS)]
+    for (sign, column), loss in means.items():
+        share = (high - loss) / (high - low) if high > low else 0.0
+        grid[round(share * (ROWS - 1))][column] = sign
+    out = []
+    for k, cells in enumerate(grid):
+        mark = f"{high - (high - low) * k / (ROWS - 1):.2f}" if k in (0, ROWS - 1) else ""
+        out.append(f"  {mark:>7} │{''.join(cells)}".rstrip())
+    out.append(f"{'':10}└{'─' * COLUMNS}")
+    end = f"step {last:.0f}"
+    return [*out, f"{'':11}0{end:>{COLUMNS - 1}}", f"{'':11}● training loss  ○ validation loss"]
+
+
+__all__ = ["plot_text"]
