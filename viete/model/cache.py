@@ -16,9 +16,9 @@ from viete.model.weights import NamedWeights
 
 
 class RunValues(MutableMapping[str, Array]):
-    """The values of a run by names in full, each read when it is asked for.
+    """The values of a run by full names, each read when asked for.
 
-    Others can be put in their place, as into a dict.
+    Values can be replaced by assignment, as in a dict.
     """
 
     def __init__(self, named: NamedValues, run: Run, names: Sequence[str]) -> None:
@@ -111,7 +111,7 @@ class ActivationCache(Stacks, Mapping[Any, Array]):
         return self
 
     def to(self, device: Any, move_model: bool = False) -> ActivationCache:
-        """The same cache, whose values are on a device of PyTorch's from now on.
+        """The same cache, whose values are on a device of PyTorch from now on.
 
         With ``move_model`` the model is brought there as well. Raises VieteError for arrays of
         another library.
@@ -123,13 +123,13 @@ class ActivationCache(Stacks, Mapping[Any, Array]):
         return self
 
     def moved(self, array: Array) -> Array:
-        """An array on the device that was asked for."""
+        """An array on the device that `to` set."""
         if self.device is None:
             return array
         return to_device(array, self.device)
 
     def batch(self) -> int:
-        """How many sequences the values are of."""
+        """The number of sequences in the values."""
         if self.run is not None:
             return self.run.batch or 1
         return next((int(a.shape[0]) for a in self.cache_dict.values()), 1)

@@ -29,11 +29,11 @@ class NamedCalls(NamedWeights):
     """Inputs and results of a call, by the card's text and its scores of the next token."""
 
     def ids(self, given: Any, prepend_bos: bool | None = None) -> Any:
-        """Text as ids; for the class that is made of this."""
+        """Token ids of a text; the class that inherits this defines it."""
         return given
 
     def check_next_token(self) -> None:
-        """Refuse the loss of a next token that has no scores."""
+        """Refuse the loss of the next token where the card has no scores of it."""
         try:
             scores(self.card)
         except VieteError as error:
@@ -44,7 +44,7 @@ class NamedCalls(NamedWeights):
             ) from None
 
     def stream(self, block: int, what: str) -> str:
-        """The name of the stream at the beginning of a block, or after the last."""
+        """The name of the stream at the beginning of a block, or after the last block."""
         layers = self.names.layers
         at = block + layers if block < 0 else block
         if not 0 <= at <= layers:
@@ -55,7 +55,7 @@ class NamedCalls(NamedWeights):
 
     @cached_property
     def text(self) -> Input:
-        """The input that a run is given first: the text that is continued, else the first one."""
+        """The first argument of a run: the text that is continued, else the first input."""
         with suppress(VieteError):
             return text_of(self.card)
         if not self.card.inputs:
@@ -64,7 +64,7 @@ class NamedCalls(NamedWeights):
 
     @cached_property
     def output(self) -> str:
-        """The name of what a call returns."""
+        """The name of the value that a call returns."""
         with suppress(VieteError):
             return scores(self.card)
         return show(output_of(self.card, self.text))
@@ -81,7 +81,7 @@ class NamedCalls(NamedWeights):
         return {self.text.name: ids, **inputs}
 
     def outcome(self, run: Run, return_type: str | None, per_token: bool) -> Any:
-        """Logits, loss or both."""
+        """The logits, the loss or both."""
         if return_type is None:
             return None
         if return_type == "logits":
@@ -98,10 +98,10 @@ class NamedCalls(NamedWeights):
         self, logits: Array, tokens: Array, attention_mask: Array | None = None,
         per_token: bool = False,
     ) -> Array:  # fmt: skip
-        """The loss of the next token of logits (batch, n, V) of ids (batch, n), as a call has it.
+        """The loss of the next token, from logits (batch, n, V) and ids (batch, n).
 
         With ``per_token`` it is (batch, n - 1). With a mask (batch, n) of ones and zeros, tokens
-        that have a zero do not count.
+        with a zero do not count.
         """
         xp = array_namespace(logits)
         ids = array_like(logits, tokens)
@@ -118,7 +118,7 @@ class NamedCalls(NamedWeights):
 
 
 def output_of(card: CardData, text: Input) -> Ref:
-    """The value called ``logits``, else the last that needs no input but this one."""
+    """The value called ``logits``, else the last value that needs no input but the given one."""
     given = {i.name for i in card.inputs if i.default is None} - {text.name}
     lacking = forward_slice(card, given)
     found = [e for e in card.equations if e.name not in lacking] or list(card.equations)
@@ -130,7 +130,7 @@ def output_of(card: CardData, text: Input) -> Ref:
 
 
 def array_like(like: Array, ids: Any) -> Array:
-    """Token ids in the library, and on the device, of another array; exact numbers have none."""
+    """Token ids in the library and on the device of another array; NumPy's for exact numbers."""
     import numpy as np
 
     array = np.asarray(ids)
@@ -141,9 +141,9 @@ def array_like(like: Array, ids: Any) -> Array:
 
 
 def to_device(array: Array, *where: Any) -> Array:
-    """An array on a device of PyTorch's, or of another precision.
+    """An array on a device of PyTorch, or in another precision.
 
-    Raises VieteError for an array of another library, unless the device is the CPU, where it is.
+    Raises VieteError for an array of another library, unless the device is the CPU.
     """
     if hasattr(array, "to"):
         return array.to(*where)

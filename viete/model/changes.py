@@ -45,9 +45,9 @@ Tensor = tuple[Ref, tuple[int, ...]]  # of the file, and its shape
 
 @dataclass(frozen=True)
 class Change:
-    """One change of one equation, of the part of its right side at ``site``.
+    """One change of one equation, to the part of its right side at ``site``.
 
-    ``uses`` are tensors of the file that it takes, ``small`` says that it is worth combining.
+    ``uses`` are the tensors of the file that it takes, ``small`` says that it is worth combining.
     """
 
     equation: int
@@ -79,7 +79,7 @@ class Changes:
         }
 
     def of(self, k: int, right: Expr, equation: Equation) -> Iterator[Change]:
-        """What may be otherwise in the k-th of some equations."""
+        """The possible changes of the k-th equation."""
         functions = self.model.function
         for site, e in parts(right):
             match e:
@@ -100,14 +100,14 @@ class Changes:
         yield from self.residuals(k, right, equation)
 
     def type(self, e: Expr) -> Type | None:
-        """The type of a sub-expression, where it has one by itself."""
+        """The type of a sub-expression; None where it has no type by itself."""
         try:
             return self.shapes.of(e)
         except (Mismatch, VieteError, KeyError):
             return None
 
     def shape(self, e: Expr) -> tuple[int, ...] | None:
-        """The shape of a sub-expression here, in numbers."""
+        """The shape of a sub-expression here, as numbers."""
         found = self.type(e)
         try:
             return found and tuple(int(s.evaluate(self.sizes)) for s in found.shape)  # type: ignore[return-value]
@@ -115,14 +115,14 @@ class Changes:
             return None
 
     def by_rule(self, k: int, site: Path, e: Expr) -> Iterator[Change]:
-        """What mistakes.md says of one part of a formula."""
+        """The changes that the rules of mistakes.md give for one part of a formula."""
         for rule in self.rules:
             fit = rule.fits(e, self.model.function, self.admits)
             if fit is not None:
                 yield self.ruled(k, site, rule, fit)
 
     def ruled(self, k: int, site: Path, rule: Rule, fit: Match) -> Change:
-        """The change that a rule makes of a part that it fits, which another may have changed."""
+        """The change by a rule to a part that it fits; another change may have changed the part."""
 
         def put_in(formula: Expr, found: Match) -> Expr:
             return put(transform(formula, lambda x: self.width(x, fit)), found)
@@ -136,25 +136,25 @@ class Changes:
         return Change(k, site, re.sub(r"\$(.+?)\$", formula, rule.meaning), make)
 
     def width(self, x: Expr, fit: Match) -> Expr | None:
-        """``cols(A)`` of a rule by the name of a dimension."""
+        """The ``cols(A)`` of a rule, as the name of a dimension."""
         if not isinstance(x, Apply) or x.op != "cols":
             return None
         found = self.type(put(x.args[0], fit))
         return None if found is None else self.dimension(found.shape[-1])
 
     def square(self, e: Expr) -> bool:
-        """Whether it is a matrix of as many rows as columns."""
+        """Whether an expression is a square matrix."""
         found = self.shape(e) or ()
         return len(found) == 2 and found[0] == found[1]
 
     def dimension(self, size: Size) -> Expr:
-        """A size by the name of a dimension that equals it, else as the number that it is."""
+        """A size as the name of a dimension that equals it, else as a number."""
         same = (d for d in self.model.dims if self.shapes.same(Size.of(d.name), size))
         found = next(same, None)
         return num(size.evaluate(self.sizes)) if found is None else Ref(found.symbol)
 
     def residuals(self, k: int, right: Expr, equation: Equation) -> Iterator[Change]:
-        """A value of the same shape that the equations around this one read is added to it."""
+        """Additions of a value of the same shape as the right side, from the equations nearby."""
         t = self.shape(right)
         near = (e for e in self.model.equations if t and e.loop == equation.loop)
         there = (x for e in near for x in refs(e.right))
@@ -165,7 +165,7 @@ class Changes:
                 yield Change(k, (), f"{show(ref)} is added to the right side", add, small=False)
 
     def other_functions(self, k: int, site: Path, e: Apply) -> Iterator[Change]:
-        """Every other function of the same signature, and none at all."""
+        """Each other function of the same signature instead of this one, and no function."""
         table = self.model.function
         twice = second_names().keys() - set(map(behind, self.model.hidden))  # those not hidden
         one = [(0, False)]
@@ -181,7 +181,7 @@ class Changes:
             yield Change(k, site, f"without {e.op}", first)
 
     def other_epsilons(self, k: int, site: Path, e: Apply, f: Function) -> Iterator[Change]:
-        """The norm with another ε."""
+        """The norm with each other ε."""
         place = next((j for j, a in enumerate(f.arguments) if a.symbol.key == "epsilon"), None)
         if place is None:
             return
@@ -201,7 +201,7 @@ class Changes:
                 yield Change(k, site, f"{e.op} has ε = {text}", set_it, small=False)
 
     def added(self, k: int, site: Path, e: Expr, what: str) -> Iterator[Change]:
-        """A vector of the file along the rows, or the first rows of a matrix (positions)."""
+        """Additions of a vector of the file to each row, or of a matrix's first rows."""
         t = self.shape(e)
         for ref, shape in self.extra if t else ():
             term: Expr = ref
@@ -214,7 +214,7 @@ class Changes:
                 yield Change(k, site, says, add, frozenset((ref.key,)))
 
     def normed(self, k: int, site: Path, e: Expr) -> Iterator[Change]:
-        """A norm around a value, with one or two vectors of the file that the card lacks."""
+        """Norms around a value, with one or two vectors of the file that the card lacks."""
         t = self.shape(e)
         if not t:
             return
@@ -233,20 +233,20 @@ class Changes:
 
 
 def first(e: Expr) -> Expr:
-    """The first argument in the place of the whole."""
+    """The first argument of a function call, without the call."""
     assert isinstance(e, Apply)
     return e.args[0]
 
 
 def parts(e: Expr, site: Path = ()) -> Iterator[tuple[Path, Expr]]:
-    """All parts of a formula, itself first, and the way to each."""
+    """All parts of a formula, itself first, each with the path to it."""
     yield site, e
     for k, x in enumerate(e.children):
         yield from parts(x, (*site, k))
 
 
 def apply(right_sides: Sequence[Expr], chosen: Sequence[Change]) -> dict[int, Expr]:
-    """The changed ones among right sides, by their number."""
+    """The right sides that the chosen changes affect, by the number of the equation."""
     out = {}
     for k in dict.fromkeys(c.equation for c in chosen):
         here = {c.site: c.make for c in chosen if c.equation == k}

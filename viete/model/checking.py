@@ -99,7 +99,7 @@ def check_pages(
     card: CardData, claims: Sequence[str | os.PathLike[str]],
     weights: Mapping[str, Array] | None, inputs: Mapping[str, Array], **about: Any,
 ) -> Claims:  # fmt: skip
-    """Claims as they are given, or of pages in Markdown, in one report."""
+    """The report on claims given as text and on pages of claims in Markdown, in one."""
     words = about["words"]
     alone = ClaimPage(CardData.of(card), words)
     for text in (Text(str(c), "<claim>") for c in claims if not is_page(c)):
@@ -124,7 +124,7 @@ def check_pages(
 
 
 def is_page(claim: str | os.PathLike[str]) -> bool:
-    """Whether this is the path of a page, and no statement."""
+    """Whether a claim is the path of a page and not a statement."""
     return not isinstance(claim, str) or claim.strip().endswith(".md")
 
 
@@ -132,7 +132,7 @@ def claims_of(
     report: Report, card: CardData, file: TensorFile, given: Mapping[str, Array],
     about: Mapping[str, Any],
 ) -> Claims:  # fmt: skip
-    """The claims with the weights of a file, where it has all of them."""
+    """The claims evaluated with the weights of a file, where it has all of them."""
     if report.missing or report.shapes:
         return Claims(card.title, "", why_not="they need all weights, and the file lacks some")
     if report.card_count > MOST_WEIGHTS:
@@ -145,7 +145,7 @@ def claims_of(
 
 
 def tensor_file(tensors: Tensors, what: str) -> TensorFile:
-    """A file of tensors, by whatever it was given."""
+    """A file of tensors from an open file, arrays by name, or a path."""
     if isinstance(tensors, TensorFile):
         return tensors
     return in_memory(what, tensors) if isinstance(tensors, Mapping) else open_tensors(tensors)
@@ -155,9 +155,9 @@ def tensor_file(tensors: Tensors, what: str) -> TensorFile:
 
 
 def in_card_layout(card: CardData, outputs: TensorFile) -> tuple[TensorFile, dict[str, str]]:
-    """The recorded arrays with heads before positions, and each such name as a formula.
+    """The recorded arrays with heads before positions, and the formula for each renamed array.
 
-    Arrays under other names stay as they are. What the card has no value for, or has with other
+    Arrays under other names stay as they are. An array without a value of the card, or with other
     axes, is among the file's refused arrays, with the reason.
     """
     names = Names(card)
@@ -186,7 +186,7 @@ def in_card_layout(card: CardData, outputs: TensorFile) -> tuple[TensorFile, dic
 
 
 def is_name(names: Names, name: str) -> bool:
-    """Whether a recorded array goes by one of these names, and not by one of the card's."""
+    """Whether a recorded array has a name of TransformerLens rather than one of the card."""
     if "hook_" not in name:
         return False
     try:
@@ -197,7 +197,7 @@ def is_name(names: Names, name: str) -> bool:
 
 
 def in_card_order(layout: Layout, array: Array, name: str) -> Array:
-    """An array of TransformerLens' axes as one of the card's: batch, letters, rows, columns."""
+    """An array of TransformerLens with the card's order of axes: batch, letters, rows, columns."""
     groups = layout.groups
     if array.ndim == len(groups) - 1 and groups[0] == (BATCH,):
         groups = groups[1:]

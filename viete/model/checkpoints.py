@@ -38,7 +38,7 @@ _STEP = re.compile(r"step-(\d{6,})")
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a checkpoint holds, read and checked. ``moments`` are m/NAME and v/NAME."""
+    """The content of a checkpoint, read and checked. ``moments`` are m/NAME and v/NAME."""
 
     path: Path
     state: dict[str, Any]
@@ -55,7 +55,7 @@ def save(
 ) -> Path:
     """Write the checkpoint of ``state["step"]``.
 
-    Raises VieteError where the disk is full or refuses; all that was there before is still there.
+    Raises VieteError where the disk is full or refuses; everything written earlier stays.
     """
     final = path_of(run, state["step"])
     temporary = final.with_name(f".{final.name}.{secrets.token_hex(4)}.tmp")
@@ -86,7 +86,7 @@ def save(
 
 
 def sync(folder: Path) -> None:
-    """Have a folder's names on disk, where the system can say so."""
+    """Flush a folder's names to disk, where the system supports it."""
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:
@@ -96,7 +96,7 @@ def sync(folder: Path) -> None:
 
 
 def set_aside(path: Path) -> Path | None:
-    """Give a checkpoint another name, under which none is looked for; nothing is deleted."""
+    """Rename a checkpoint so that it is no longer found; nothing is deleted."""
     if not path.exists():
         return None
     names = (path.with_name(f"set-aside-{path.name}{(k and f'-{k}') or ''}") for k in range(10**6))
@@ -131,7 +131,7 @@ def path_of(run: Path, step: int) -> Path:
 
 
 def read_state(path: Path) -> dict[str, Any]:
-    """A checkpoint's state. Raises VieteError, naming it, where that is not as it was written."""
+    """The state in a checkpoint. Raises VieteError, naming the checkpoint, if it is damaged."""
     try:
         with os_refusals(path / STATE):
             if not (path / STATE).exists():
@@ -149,7 +149,7 @@ def read_state(path: Path) -> dict[str, Any]:
 
 
 def is_state(said: Mapping[str, Any]) -> bool:
-    """Whether a state holds what a run goes on with, and each value is of its kind."""
+    """Whether a state has all that a run needs to continue, each value of the right type."""
     files = said.get("files")
     return (
         all(is_count(said.get(name)) for name in ("step", "optimiser steps"))
@@ -173,7 +173,7 @@ def is_count(value: object) -> bool:
 def load(path: Path, card: str | None = None) -> Checkpoint:
     """A checkpoint, with every byte checked. ``card`` is the digest that its card must have.
 
-    Raises VieteError with the checkpoint and what is wrong: cut short, changed, or another card's.
+    Raises VieteError with the checkpoint and the reason: cut short, changed, or another card's.
     """
     state = read_state(path)
     if card is not None and state.get("card") != card:
@@ -191,7 +191,7 @@ def load(path: Path, card: str | None = None) -> Checkpoint:
 
 
 def damage_of(path: Path, wanted: Mapping[str, Any]) -> str:
-    """How a file differs from what was written there; empty where it does not."""
+    """How a file differs from what was written; empty if it does not."""
     with os_refusals(path):
         if not path.exists():
             return "is missing"
@@ -204,10 +204,11 @@ def damage_of(path: Path, wanted: Mapping[str, Any]) -> str:
 
 
 def choose(run: Path, which: str, card: str | None = None) -> Checkpoint:
-    """The checkpoint that is asked for: 'latest', 'previous', 'best' or the number of its step.
+    """The checkpoint asked for: 'latest', 'previous', 'best' or the number of its step.
 
-    'previous' is the newest whole one before the latest. Raises VieteError for one that is not
-    there or damaged; for a latest that is, the sentence says which one before it is whole.
+    'previous' is the newest undamaged one before the latest. Raises VieteError for a checkpoint
+    that is missing or damaged; for a damaged latest one, the message names the newest undamaged one
+    before it.
     """
     there = steps(run)
     if not there:
@@ -249,13 +250,13 @@ def whole_before(run: Path, there: list[int], card: str | None) -> Checkpoint | 
 
 
 def best(run: Path) -> int | None:
-    """The step with the least validation loss, of the checkpoints on disk."""
+    """The step with the lowest validation loss among the checkpoints on disk."""
     found = validations(run)
     return min(found, key=lambda step: (found[step], step)) if found else None
 
 
 def validations(run: Path) -> dict[int, float]:
-    """The validation losses of the checkpoints on disk, by their steps."""
+    """The validation losses of the checkpoints on disk, by step."""
     found = {}
     for step in steps(run):
         with suppress(VieteError):
@@ -266,10 +267,10 @@ def validations(run: Path) -> dict[int, float]:
 
 
 def prune(run: Path, keep: int, besides: Collection[int] = ()) -> None:
-    """Remove all but the last few, the best and those of the steps ``besides``, and what killed
-    runs left half written.
+    """Remove all checkpoints but the last few, the best and those of the steps ``besides``.
 
-    Only for whoever alone writes to the run.
+    Files that killed runs left half written are removed too. Only the process that writes to the
+    run may call this.
     """
     there = steps(run)
     for step in set(there[:-keep]) - {best(run), *besides}:

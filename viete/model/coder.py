@@ -33,7 +33,7 @@ class Coder:
 
     @property
     def width(self) -> int:
-        """How many features."""
+        """The number of features."""
         return int(self.arrays["b_enc"].shape[0])
 
 
@@ -41,9 +41,9 @@ class Coder:
 class Coders:
     """Features of some blocks, by the number of the block from 0, for a model's `put`.
 
-    ``reads`` and ``writes`` are what features read and what they stand for: names of
-    TransformerLens without their block (``hook_resid_mid``), or of the card (``y^i``). Of one block
-    they may have its number, as the card counts (``x^3``).
+    ``reads`` and ``writes`` are the values that features read and replace: names of TransformerLens
+    without their block (``hook_resid_mid``), or of the card (``y^i``). For one block they may have
+    its number, as the card counts (``x^3``).
     """
 
     blocks: Mapping[int, Coder]
@@ -52,7 +52,7 @@ class Coders:
     across: bool = False
 
     def put(self, card: CardData) -> tuple[CardData, dict[str, np.ndarray]]:
-        """The card with the features, and their weights by its names.
+        """The card with the features, and the weights of the features by the card's names.
 
         Raises VieteError for a place that the card does not have, and for sizes that do not fit.
         """
@@ -101,7 +101,7 @@ class Coders:
         return next(iter(self.blocks.values())).source
 
     def alone(self, numbers: range, at: int) -> dict[int, Coder]:
-        """The features of the one block that is named, as the card counts."""
+        """The features of the one named block, in the card's count."""
         if at not in numbers:
             raise VieteError(
                 f"{self.writes} is of no block: they are {numbers[0]} to {numbers[-1]}"
@@ -113,7 +113,7 @@ class Coders:
         return {k: found}
 
     def place(self, card: CardData, name: str) -> Expr:
-        """A place of the card, over the letter of its blocks."""
+        """A value of the card by its name, with the letter of its blocks."""
         names = Names(card)
         whole = f"blocks.{{l}}.{name}"
         if whole in names.entries:
@@ -130,7 +130,7 @@ class Coders:
     def array(
         self, base: str, label: str, coder: Coder | None, shape: tuple[int, ...]
     ) -> np.ndarray:
-        """One array of one block; zeros where the block has no features."""
+        """One array for one block; zeros where the block has no features."""
         name = "threshold" if base == "theta" else f"{base}_{label}"
         if coder is None:
             return np.broadcast_to(np.zeros(()), shape)
@@ -147,9 +147,9 @@ class Coders:
 
 
 def over_blocks(e: Expr, letter: str, at: Num) -> Expr:
-    """A formula about one block, and about blocks before it, as that about the block ``letter``.
+    """A formula about one block, and about blocks before it, rewritten for the block ``letter``.
 
-    Raises VieteError where it is about a later one.
+    Raises VieteError where the formula reads a later block.
     """
 
     def go(x: Expr) -> Expr | None:

@@ -46,7 +46,7 @@ UNREAD = ("normalize_activations", "rescale_acts_by_decoder_norm", "reshape_acti
 def read_coders(
     path: str | Path, reads: str | None = None, writes: str | None = None, block: int | None = None
 ) -> Coders:  # fmt: skip
-    """Transcoders or autoencoders of a file or a folder, for `Model.put`.
+    """Transcoders or autoencoders from a file or a folder, for `Model.put`.
 
     >>> model.put(read_coders("transcoders"))                                       # doctest: +SKIP
 
@@ -77,7 +77,7 @@ def read_coders(
 
 
 def coders_of(text: str) -> Coders | None:
-    """What ``m^i = ./transcoders(y^i)`` puts in; None of a text that names no file or folder.
+    """The features in ``m^i = ./transcoders(y^i)``; None for a text without a file or folder.
 
     A path has a ``/`` or is that of a file of arrays. ``x^3 = sae.npz(x^3)`` is for one block.
     """
@@ -97,20 +97,20 @@ def coders_of(text: str) -> Coders | None:
 
 
 def hooks(folder: Path) -> tuple[str, str] | None:
-    """What a ``config.yaml`` of circuit-tracer says that features read and stand for."""
+    """The values that features read and replace, from the ``config.yaml`` of circuit-tracer."""
     config = folder / "config.yaml"
     found = dict(HOOK.findall(config.read_text("utf-8"))) if config.is_file() else {}
     return (found.get("input", READS), found.get("output", WRITES)) if found else None
 
 
 def matching(folder: Path, pattern: re.Pattern[str]) -> dict[int, Path]:
-    """What stands in a folder by the number in its name."""
+    """The entries of a folder whose names match, by the number in the name."""
     found = ((pattern.match(item.name), item) for item in folder.iterdir())
     return {int(m[1]): item for m, item in found if m}
 
 
 def inside(item: Path) -> Path:
-    """The one file, or the folder with a ``cfg.json``, in a folder."""
+    """The one file of weights in a folder, or the folder with a ``cfg.json``."""
     if item.is_file() or (item / "cfg.json").exists():
         return item
     files = sorted(f for f in item.rglob("*") if f.suffix in FILES)
@@ -121,7 +121,7 @@ def inside(item: Path) -> Path:
 
 
 def single(path: Path) -> tuple[Coder, tuple[str, str] | None, int | None]:
-    """The features of one block, with the places and the block that its file names."""
+    """The features of one block, with the values and the block that their file names."""
     if not path.is_dir():
         arrays = tensors(path)
         turned = path.suffix == ".safetensors" and "w_enc" not in arrays
@@ -164,7 +164,7 @@ def across_layers(folder: Path, k: int) -> Coder:
 
 
 def upright(arrays: Mapping[str, np.ndarray], source: Path, turned: bool) -> dict[str, np.ndarray]:
-    """The arrays with what is read first; ``turned`` they come with the features first."""
+    """The arrays with the axis that is read first; ``turned`` arrays have the features first."""
     out = {ALSO.get(name, name): a for name, a in arrays.items()}
     if missing := [x for x in ARRAYS[:4] if x not in out]:
         raise VieteError(f"{source} has no {missing[0]}; features have W_enc, b_enc, W_dec, b_dec")

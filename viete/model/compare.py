@@ -34,7 +34,7 @@ FEW = 12  # names that are listed one by one
 
 @dataclass(frozen=True)
 class Missing:
-    """A tensor that the card expects; ``tied`` are those that may serve in its place."""
+    """A tensor that the card expects and the file lacks; ``tied`` are possible substitutes."""
 
     name: str
     shape: tuple[int, ...]
@@ -50,9 +50,9 @@ class Missing:
 
 @dataclass(frozen=True)
 class Extra:
-    """A tensor of the file that the card does not have, and those that it equals.
+    """A tensor of the file that the card lacks, and the tensors that equal it.
 
-    ``constant`` is 0 or 1 where all its numbers are that.
+    ``constant`` is 0 or 1 where all its numbers are.
     """
 
     name: str
@@ -70,7 +70,7 @@ class Extra:
 
 @dataclass(frozen=True)
 class OtherShape:
-    """A tensor whose shapes differ; ``patterns`` are those that would read it as the card's."""
+    """A tensor of another shape than expected; ``patterns`` would read it as expected."""
 
     name: str
     card: tuple[int, ...]
@@ -85,10 +85,10 @@ class OtherShape:
 
 @dataclass(frozen=True)
 class Report(Displayed):
-    """All that `compare` found, and what became of the card's claims, if they were evaluated.
+    """All that `compare` found, and the results of the card's claims, if they were evaluated.
 
-    ``ok`` says whether card and file agree, ``lines()`` says it in words. Counts are of numbers.
-    ``sizes`` are the dimensions with which more of the file would fit.
+    ``ok`` says whether card and file agree, ``lines()`` gives the differences in words. Counts are
+    of numbers. ``sizes`` are the dimensions with which more of the file would fit.
     """
 
     found: FileMatch
@@ -118,14 +118,14 @@ class Report(Displayed):
         return self.agrees and all(part is None or part.ok for part in parts)
 
     def with_claims_of(self, other: Report) -> Report:
-        """It with what became of the claims of another."""
+        """This report with the claims of another added."""
         if self.claims is None or other.claims is None:
             return self if other.claims is None else replace(self, claims=other.claims)
         return replace(self, claims=self.claims.joined(other.claims))
 
     @property
     def copies(self) -> Mapping[str, str]:
-        """Tensors that nobody expects, each with the expected one that it equals."""
+        """Tensors that the card does not expect, each with the expected tensor that it equals."""
         return self.found.copies
 
     @property
@@ -184,13 +184,13 @@ class Report(Displayed):
         return "\n".join(self.lines())
 
     def page(self, style: str = "unicode") -> list[Block]:
-        """The comparison as it is printed, then a table of the claims."""
+        """The comparison as printed, then a table of the claims."""
         compared = replace(self, claims=None).lines()
         claims = [] if self.claims is None else self.claims.page(style)
         return [CodeBlock("\n".join(compared)), *claims]
 
     def differing(self) -> list[str]:
-        """What the names, shapes and dtypes of tensors differ in."""
+        """The differences in names, shapes and dtypes of tensors."""
         out: list[str] = []
 
         def part(title: str, items: Sequence[Any], space: str = " ") -> None:
@@ -240,7 +240,7 @@ class Report(Displayed):
         return out
 
     def compared(self) -> list[str]:
-        """What became of recorded values."""
+        """The results for the recorded values."""
         if self.recorded is None:
             return []
         r, out = self.recorded, [""]
@@ -267,12 +267,12 @@ def compare(
     tokens: Array | Sequence[int] | None = None, formulas: Mapping[str, str] | None = None,
     **inputs: Array,
 ) -> Report:  # fmt: skip
-    """Hold a card to a file of weights, and with ``outputs`` to values recorded from the model.
+    """Compare a card with a file of weights, and with ``outputs`` recorded from the model.
 
-    ``outputs`` holds arrays under the card's names (``S``, ``x^3``, ``A^{1,2}``) and formulas, with
-    the inputs they were recorded for beside them, unless ``tokens`` (for the card's first input) or
-    ``inputs`` give those. ``formulas`` are what other names stand for. Raises VieteError where the
-    card cannot be read as one, or the inputs are missing; whatever differs is in the report.
+    ``outputs`` holds arrays under the card's names (``S``, ``x^3``, ``A^{1,2}``) and formulas, and
+    the inputs of the recorded run, unless ``tokens`` (for the card's first input) or ``inputs``
+    give those. ``formulas`` are the meanings of other names. Raises VieteError for a card that
+    cannot be read and for missing inputs; every difference is in the report.
     """
     found = match(card, tensors)
     ties, free = tied(found), [tensors.infos[n] for n in found.extra]
@@ -301,7 +301,7 @@ def recorded_values(
     found: FileMatch, outputs: TensorFile, given: Mapping[str, Array],
     formulas: Mapping[str, str] | None,
 ) -> Recorded:  # fmt: skip
-    """A run with the file's weights against what was recorded."""
+    """Compare a run with the file's weights with the recorded values."""
     # What the card may lack: vectors, and matrices unless they may be the missing ones.
     most = 1 if found.missing else 2
     free = [found.file.infos[n] for n in found.extra]
@@ -311,7 +311,7 @@ def recorded_values(
 
 
 def same_numbers(info: TensorInfo, tensors: TensorFile) -> tuple[str, ...]:
-    """Tensors of the same numbers. A vector says little: norms begin as ones, biases as zeros."""
+    """Tensors with the same numbers; none for a vector (norms begin as ones, biases as zeros)."""
     if len(info.shape) < 2:
         return ()
     mine = tensors.load(info.name)
@@ -324,7 +324,7 @@ def same_numbers(info: TensorInfo, tensors: TensorFile) -> tuple[str, ...]:
 
 
 def other_shape(card: CardData, name: str, e: Expected, info: TensorInfo) -> OtherShape:
-    """With the patterns that lead from the file's shape to the array of the weights."""
+    """A difference in shape, with the patterns from the file's shape to the expected array."""
     named = axes(program(card), e.parameters, set(card.loop_letters))
     alike = tuple(size for _, size, _ in named) == e.stacked
     found = patterns(named, info.shape)[:3] if alike else []
@@ -335,7 +335,7 @@ def other_shape(card: CardData, name: str, e: Expected, info: TensorInfo) -> Oth
 
 
 def families_of(items: Sequence[Any]) -> list[tuple[str, Any]]:
-    """(folded name, one of them) for many items whose names differ only in numbers."""
+    """(folded name, one of the items) for many items whose names differ only in numbers."""
     if len(items) <= FEW:
         return [(x.name, x) for x in items]
     by_name = {x.name: x for x in items}
@@ -344,7 +344,7 @@ def families_of(items: Sequence[Any]) -> list[tuple[str, Any]]:
 
 
 def alike(x: Any) -> tuple[Any, ...]:
-    """What must be the same for two items to share a line."""
+    """The properties that two items on one line must share."""
     if isinstance(x, OtherShape):
         return (x.card, x.file)
     same = (getattr(x, "dtype", ""), getattr(x, "constant", ""), len(getattr(x, "equals", ())))

@@ -29,10 +29,10 @@ BIAS = {"gamma": "beta"}  # what the bias of such a parameter is called; else b
 
 @dataclass(frozen=True)
 class Bias:
-    """Tensors that are the bias of parameters that the card has.
+    """Tensors that are biases of parameters of the card.
 
-    ``row`` is one for the card's Parameters (symbol, shape, checkpoint), ``term`` a product with
-    the bias added, and ``equation`` counts from 1 where that stands.
+    ``row`` is a row for the card's Parameters (symbol, shape, checkpoint), ``term`` the product
+    with the bias added, and ``equation`` the number of its equation, from 1.
     """
 
     tensors: str
@@ -43,7 +43,7 @@ class Bias:
 
 
 def biases(found: FileMatch) -> Iterator[Bias]:
-    """The tensors ``p.bias`` that nobody expects, beside a ``p.weight`` that is expected."""
+    """The unexpected tensors ``p.bias`` next to an expected ``p.weight``."""
     ready, there = program(found.card), {**found.fits, **found.misshaped}
     free = (found.file.infos[n] for n in found.extra if n.endswith(".bias"))
     for family in families(free):
@@ -53,7 +53,7 @@ def biases(found: FileMatch) -> Iterator[Bias]:
 
 
 def bias(ready: Program, family: Family, of: tuple[Parameter, ...]) -> Iterator[Bias]:
-    """The bias of these parameters, if its shape is that of their columns."""
+    """The bias of these parameters, if the family's shape fits their columns."""
     model = ready.model
     symbols = [replace(p.symbol, base=BIAS.get(p.symbol.base, "b")) for p in of]
     spelled = spelled_name(ready, of[0], family)
@@ -73,7 +73,7 @@ def bias(ready: Program, family: Family, of: tuple[Parameter, ...]) -> Iterator[
 
 
 def term(card: CardData, p: Parameter, symbol: Symbol) -> tuple[str, int]:
-    """The first product with a parameter and its bias added, and the number of its equation."""
+    """The first product with a parameter, with its bias added, and the number of the equation."""
     for k, e in enumerate(card.equations, 1):
         for x in walk(e.right):
             match x:
@@ -83,7 +83,7 @@ def term(card: CardData, p: Parameter, symbol: Symbol) -> tuple[str, int]:
 
 
 def constant(info: TensorInfo, tensors: TensorFile) -> str:
-    """``0`` or ``1`` where all numbers of a tensor are that."""
+    """``0`` or ``1`` where all numbers of a tensor are 0 or 1."""
     if "float" not in info.dtype or not 0 < np.prod(info.shape) <= MOST_ENTRIES:
         return ""
     array = np.asarray(tensors.load(info.name), np.float64)
@@ -91,9 +91,9 @@ def constant(info: TensorInfo, tensors: TensorFile) -> str:
 
 
 def turned_squares(found: FileMatch) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The matrices of a file that are transposed, and square ones that then may be too.
+    """The matrices of a file that are transposed, and the square ones that may be too.
 
-    Nothing where some other matrix, not a table of rows, is as the card has it.
+    Empty where some other matrix, not a table of rows, is as the card expects.
     """
 
     def unread(tensors: Mapping[str, Expected]) -> dict[str, Expected]:
@@ -108,14 +108,14 @@ def turned_squares(found: FileMatch) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def is_matrix(card: CardData, e: Expected) -> bool:
-    """Whether a tensor is multiplied with, and not a table of rows, which nobody transposes."""
+    """Whether a tensor is a factor in products, not a table of rows, which nobody transposes."""
     tables = {x.value.key for q in card.equations for x in walk(q.right)
               if isinstance(x, Pick) and isinstance(x.value, Ref)}  # fmt: skip
     return len(e.shape) == 2 and not any(p.name in tables for p in e.parameters)
 
 
 def sizes(found: FileMatch) -> dict[str, int]:
-    """Dimensions with which more tensors fit than without, be their matrices transposed or not."""
+    """Dimensions that make more tensors fit, whether their matrices are transposed or not."""
     if not found.misshaped:
         return {}
     infos = found.file.infos
@@ -132,9 +132,9 @@ def sizes(found: FileMatch) -> dict[str, int]:
 
 
 def agreed(found: FileMatch, turned: bool) -> dict[str, int]:
-    """Dimensions that the misshaped tensors agree on, where they are not the card's.
+    """Dimensions that the tensors of other shape agree on, where they differ from the card's.
 
-    ``turned`` reads matrices the other way round.
+    ``turned`` reads matrices transposed.
     """
     card, known = found.card, program(found.card).sizes
     seen: dict[str, set[int]] = {}
@@ -154,7 +154,7 @@ def agreed(found: FileMatch, turned: bool) -> dict[str, int]:
 
 
 def read_sizes(e: Expected, shape: tuple[int, ...]) -> dict[str, int]:
-    """What a tensor's shape gives the dimensions of its parameter; '' for what is none."""
+    """The sizes of a parameter's dimensions by a tensor's shape; '' for no dimension."""
     dims = [d.key if isinstance(d, Ref) else "" for d in e.parameters[0].shape]
     if not e.pattern:
         return dict(zip(dims, shape, strict=True)) if len(dims) == len(shape) else {}
@@ -168,7 +168,7 @@ def read_sizes(e: Expected, shape: tuple[int, ...]) -> dict[str, int]:
 
 
 def ambiguous(found: FileMatch) -> list[str]:
-    """What the shapes of the tensors that fit leave open."""
+    """What the shapes of the fitting tensors leave undecided."""
     fits = found.fits.items()
     squares = [n for n, e in fits if len(e.parameters[0].shape) == 2
                and e.stacked[-2] == e.stacked[-1]]  # fmt: skip

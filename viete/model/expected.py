@@ -45,7 +45,7 @@ _LENGTH = re.compile(r"\s*([^\W\d]\w*)\s*=(.+)", re.S)
 
 @dataclass(frozen=True)
 class Part:
-    """One weight in a file tensor: where it lies behind the pattern, and where in the weight."""
+    """One weight in a file tensor: its place in the array after the pattern, and in the weight."""
 
     name: str
     source: Place
@@ -56,8 +56,8 @@ class Part:
 class Expected:
     """A tensor that a card expects in a file.
 
-    ``parameters`` are those that share it. ``shape`` is the file tensor's and ``stacked`` that of
-    the array behind the pattern, whose ``parts`` are the weights.
+    ``parameters`` share it. ``shape`` is the shape in the file, ``stacked`` that of the array after
+    the pattern, whose ``parts`` are the weights.
     """
 
     parameters: tuple[Parameter, ...]
@@ -87,9 +87,9 @@ class Expected:
 def expected_tensors(card: CardData, own: bool = False, layout: int = 0) -> Mapping[str, Expected]:
     """The tensors that hold a model's weights, by their names in a file.
 
-    A parameter without a checkpoint name, or with ``own`` every one, goes by the card's own names;
-    of several layouts that is the one counted from 0, or a parameter's last.
-    Raises VieteError, pointing at the row, for a checkpoint name or pattern that does not fit.
+    A parameter without a checkpoint name, or with ``own`` every parameter, has the card's own name;
+    of several layouts the one counted from 0 is used, or a parameter's last. Raises VieteError,
+    pointing at the row, for a checkpoint name or pattern that does not fit.
     """
     return by_name(card, own, layout)
 
@@ -126,7 +126,7 @@ def layouts(p: Parameter) -> list[str]:
 def shared(
     ready: Program, name: str, group: list[tuple[Parameter, str, dict[str, int]]]
 ) -> Expected:
-    """The tensor that every parameter of ``group`` shares, each with the indices it spells."""
+    """The tensor that all parameters of ``group`` share, each with the indices in its name."""
     first, column, _ = group[0]
     parts: list[Part] = []
     stacks = set()
@@ -165,7 +165,7 @@ def shared(
 def fitted(
     ready: Program, p: Parameter, stacked: tuple[int, ...], pattern: str, rest: str
 ) -> tuple[tuple[int, ...], Mapping[str, int]]:
-    """The file tensor's shape and the lengths of a pattern's axes; ``rest`` gives some of these."""
+    """The file tensor's shape and the lengths of a pattern's axes; ``rest`` gives some lengths."""
     lengths = {}
     for item in rest.split(",") if rest else ():
         m = _LENGTH.fullmatch(item)
@@ -219,7 +219,7 @@ def hole(p: Parameter, card: CardData, text: str) -> Expr:
 
 
 def count_at(ready: Program, e: Expr, at: Mapping[str, int], p: Parameter) -> int:
-    """A number in a checkpoint name, or an axis' length."""
+    """A number in a checkpoint name, or the length of an axis."""
     value = ready.index_size(e, at)
     if value.denominator != 1 or value < 0:
         what = f"{show(e)} is {value} in the checkpoint name of {p.name}, no count"
@@ -228,7 +228,7 @@ def count_at(ready: Program, e: Expr, at: Mapping[str, int], p: Parameter) -> in
 
 
 def at_row(p: Parameter, what: str, message: str) -> VieteError:
-    """An error that points into the parameter's row."""
+    """An error that points to the parameter's row."""
     line = p.text.whole or p.text.text
     start = line.find(what)
     place = Text(line, p.text.file, p.text.line)

@@ -34,9 +34,9 @@ _TENSOR = re.compile(r"^- \*\*config (tensor .+?)\*\*: there", re.M)
 
 @dataclass(frozen=True)
 class Folder:
-    """A released model's card, with its own dimensions, and its tensors, of which none is read.
+    """A released model's card, with the model's dimensions, and its tensors, none read yet.
 
-    ``inputs`` are what every run is given where it is given nothing else: values that are cut.
+    ``inputs`` are default inputs of every run: values that are cut.
     """
 
     path: Path
@@ -52,10 +52,10 @@ def open_folder(
 ) -> Folder:  # fmt: skip
     """Open a folder as `transformers` writes it, a single file, or a model of the hub by its id.
 
-    ``card``, a path or a card, stands in for the shipped card of the family, ``config`` for what
-    is said beside the tensors, and ``accept`` are keys of it to pass over though the card does not
-    know them. Raises VieteError for a family without a card, a setting that the card has no
-    equations for, and a folder without tensors.
+    ``card``, a path or a card, replaces the shipped card of the family, ``config`` the settings
+    next to the tensors, and ``accept`` are keys of it to ignore although the card does not know
+    them. Raises VieteError for a family without a card, a setting that the card has no equations
+    for, and a folder without tensors.
     """
     path = hub.located(path, revision)
     tensors = open_tensors(tensors_of(path))
@@ -68,7 +68,7 @@ def open_arrays(
     arrays: Mapping[str, Any], card: Card | None, accept: Sequence[str] = (),
     config: Mapping[str, Any] | str | Path | None = None,
 ) -> Folder:  # fmt: skip
-    """Arrays in memory, as if they had been read from a file; see `open_folder`."""
+    """Arrays in memory, as if read from a file; see `open_folder`."""
     name = "the mapping of weights"
     tensors = in_memory(name, arrays)
     shapes = shapes_of(tensors)
@@ -81,7 +81,7 @@ def open_card(
     path: str | Path, card: Card | None = None, accept: Sequence[str] = (),
     config: Mapping[str, Any] | str | Path | None = None, revision: str | None = None,
 ) -> tuple[CardData, Config]:  # fmt: skip
-    """The card alone, by what is said of the model. No weights are fetched from the hub for it."""
+    """Only the card, from the settings of the model. No weights are fetched from the hub for it."""
     path = hub.located(path, revision, whole=False)
     if path.is_dir() and (path / CONFIG).is_file() and not has_tensors(path):
         settings = Config(path / CONFIG if config is None else config)
@@ -93,11 +93,11 @@ def open_card(
 def read_card(
     settings: Config, card: Card | None, accept: Sequence[str], insist: bool = False
 ) -> CardData:
-    """The card that is given, or that of the family, with the settings' numbers.
+    """The given card, or the card of the family, with the numbers of the settings.
 
-    A card of one's own may ask nothing of a config, unless to ``insist`` on it: then its own
-    numbers are the model's. What it asks of the tensors (``size embed.W_E 0``) they answer; so
-    they do for a card, of the dimensions that have no value yet.
+    A user's card may ask nothing of a config, unless it must (``insist``): then its own numbers are
+    the model's. The tensors answer what it asks of them (``size embed.W_E 0``); so they do for a
+    card's dimensions that have no value yet.
     """
     if card is None:
         return read(card_for(settings), settings, accept)
@@ -115,7 +115,7 @@ def read_card(
 
 
 def card_of_file(card: str | Path, tensors: TensorFile) -> CardData:
-    """A card that is held against a file: its own numbers stand, and the tensors fill them up."""
+    """The card to compare with a file: its own numbers stay, and the tensors supply the others."""
     return read_card(Config({}, shapes_of(tensors), str(tensors.path), alone=True), card, ())
 
 
@@ -125,12 +125,12 @@ def shapes_of(tensors: TensorFile) -> dict[str, tuple[int, ...]]:
 
 
 def has_tensors(path: Path) -> bool:
-    """Whether there are any in the folder."""
+    """Whether the folder has a file of tensors."""
     return any((path / name).is_file() for name in TENSORS)
 
 
 def tensors_of(path: Path) -> Path:
-    """The file that holds a model's tensors, or says where they are."""
+    """The file that holds a model's tensors, or lists where they are."""
     if path.is_file():
         return path
     if not path.is_dir():
@@ -144,9 +144,9 @@ def tensors_of(path: Path) -> Path:
 def settings_of(
     path: Path, tensors: TensorFile, config: Mapping[str, Any] | str | Path | None = None
 ) -> Config:
-    """What is said of a model's sizes and equations: given, beside the tensors, or in their file.
+    """The settings of a model: given, next to the tensors, or in their file.
 
-    Where nothing is, its tensors alone are asked.
+    Without settings only the shapes of the tensors are used.
     """
     shapes = shapes_of(tensors)
     beside = (path if path.is_dir() else path.parent) / CONFIG
@@ -161,7 +161,7 @@ def settings_of(
 
 
 def card_for(config: Config) -> Path:
-    """The shipped card of the config's family, or of the tensors where it names none."""
+    """The shipped card for the config's family, or for the tensors where the config names none."""
     _, kind = config.look_up(["model_type"])
     cards = families()
     if isinstance(kind, str) and kind in cards:
@@ -178,18 +178,18 @@ def card_for(config: Config) -> Path:
 
 @cache
 def families() -> dict[str, Path]:
-    """The shipped cards by the ``model_type`` that they are for."""
+    """The shipped cards by ``model_type``."""
     return {kind: path for path, kinds in facts_of_cards(_KIND) for kind in listed(kinds)[0]}
 
 
 @cache
 def by_tensors() -> dict[str, Path]:
-    """The shipped cards of files without a ``model_type``, by the tensor that tells them."""
+    """The shipped cards for files without a ``model_type``, by the tensor that identifies them."""
     return {tensor: path for path, tensor in facts_of_cards(_TENSOR)}
 
 
 def facts_of_cards(fact: re.Pattern[str]) -> Iterator[tuple[Path, str]]:
-    """The shipped cards with a fact, and what it says; no card is read for it."""
+    """The shipped cards with a fact, and the text of the fact; no card is parsed for it."""
     for path in shipped().values():
         if found := fact.search(path.read_text("utf-8")):
             yield path, found[1]

@@ -10,11 +10,10 @@ from viete.evaluate.labelled import Array
 
 
 class GradientHook:
-    """A hook on the way back, as one on the way there that leaves the value as it is.
+    """A backward hook, as a forward hook that leaves the value as it is.
 
-    ``fn(gradient, hook)`` is called as soon as a derivative arrives at the value; what it returns
-    takes the gradient's place. A value that depends on nothing that has a gradient is where
-    derivatives end.
+    ``fn(gradient, hook)`` is called as soon as a derivative arrives at the value; its result
+    replaces the gradient. Derivatives end at a value that depends on nothing with a gradient.
     """
 
     def __init__(self, fn: Callable[[Array, Any], Array | None]) -> None:

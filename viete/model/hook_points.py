@@ -28,31 +28,31 @@ Hooks = Sequence[tuple[Filter, Hook]]
 
 @dataclass
 class HookPoint:
-    """What a hook is told of the place it is at; ``ctx`` is its own, to keep things in."""
+    """The place of a hook, as its function receives it; ``ctx`` is a dict for the function."""
 
     name: str
     ctx: dict[str, Any] = field(default_factory=dict)
     add: Callable[..., None] | None = field(default=None, repr=False, compare=False)
 
     def layer(self) -> int:
-        """The block. Raises VieteError for a value outside blocks, and for a name of the card's."""
+        """The block. Raises VieteError for a value outside blocks, and for a name of the card."""
         parts = self.name.split(".")
         if parts[0] != "blocks":
             raise VieteError(f"{self.name} is in no block that TransformerLens numbers")
         return int(parts[1])
 
     def add_hook(self, hook: Hook, dir: str = "fwd", is_permanent: bool = False) -> None:
-        """As `Hooking.add_hook`, here."""
+        """As `Hooking.add_hook`, at this place."""
         assert self.add is not None
         self.add(self.name, hook, dir, is_permanent)
 
 
 class Hooking(NamedCalls):
-    """The functions that hook into every run of a model, and where."""
+    """The functions that hook into every run of a model, and their places."""
 
     @cached_property
     def hook_dict(self) -> dict[str, HookPoint]:
-        """By name, where functions hook in."""
+        """The places to hook into, by name."""
         return {name: HookPoint(name, add=self.add_hook) for name in self.names}
 
     @cached_property
@@ -62,12 +62,12 @@ class Hooking(NamedCalls):
 
     @cached_property
     def permanent(self) -> list[tuple[str, Hook]]:
-        """Those of them that stay when hooks are reset."""
+        """The hooks that stay when hooks are reset."""
         return []
 
     @contextmanager
     def hooks(self, fwd_hooks: Hooks = (), bwd_hooks: Hooks = ()) -> Iterator[Self]:
-        """Every run inside has these hooks besides."""
+        """Add these hooks to every run inside the ``with`` block."""
         before = list(self.hooked)
         try:
             for dir, hooks in (("fwd", fwd_hooks), ("bwd", bwd_hooks)):
@@ -83,9 +83,9 @@ class Hooking(NamedCalls):
         """Let a function hook into every run from now on.
 
         ``where`` names values as TransformerLens does, or as the card does: ``x^1``, ``A^{1,h}``.
-        With ``dir`` "bwd" the function is given the gradient with respect to the value, when
+        With ``dir`` "bwd" the function receives the gradient with respect to the value, when
         derivatives are taken with PyTorch. A permanent hook stays when hooks are reset. Raises
-        VieteError for a name that is neither.
+        VieteError for any other name.
         """
         if not callable(fn):
             raise VieteError(
@@ -114,7 +114,7 @@ class Hooking(NamedCalls):
         self, clear_contexts: bool = True, direction: str = "both",
         including_permanent: bool = False,
     ) -> None:  # fmt: skip
-        """Take the hooks away: those of one ``direction``, "fwd" or "bwd", or of both.
+        """Remove the hooks of one ``direction``, "fwd" or "bwd", or of both.
 
         Permanent hooks stay unless ``including_permanent``. The contexts of hook points are emptied
         unless ``clear_contexts`` is False.
@@ -140,7 +140,7 @@ class Hooking(NamedCalls):
     # -- how ---------------------------------------------------------------------------------------
 
     def chosen(self, where: Filter) -> list[str]:
-        """The names, in full, that a filter lets through, and the formulas in it.
+        """The full names that a filter selects, and the formulas in it.
 
         Raises VieteError for a name that the card has no value for.
         """
@@ -158,7 +158,7 @@ class Hooking(NamedCalls):
         return list(dict.fromkeys(out))
 
     def general(self, hook: tuple[str, Hook]) -> str:
-        """A hook's name as it stands in names.md; empty for a name of the card's."""
+        """A hook's name as in names.md; empty for a name of the card."""
         return self.names.split(hook[0])[0] if hook[0] in self.names else ""
 
     def interventions(
@@ -171,13 +171,13 @@ class Hooking(NamedCalls):
         return {member: composed(each) for member, each in by_member.items()}
 
     def intervention(self, named: NamedValues, name: str, fn: Hook) -> Intervention:
-        """What a hook makes of a value, in the layout of the field."""
+        """One hook as an intervention: called with the value in TransformerLens's layout."""
         order, point = named.layout(name), self.hook_dict[name]
         return intervention(lambda array: fn(array, point), lambda value: order, name)
 
 
 def is_key(where: Any) -> bool:
-    """Whether this is one name, ``("q", 5)``, and not several."""
+    """Whether this is one name, ``("q", 5)``, and not several names."""
     if not isinstance(where, tuple) or len(where) < 2:
         return False
     return where[1] is None or hasattr(where[1], "__index__")

@@ -27,7 +27,7 @@ from viete.model.starting import Starting
 
 @dataclass(frozen=True)
 class Asked:
-    """What a call asks for: the values to keep (None: all), what it returns, blocks, a first id."""
+    """What a call asks for: the values to keep (None: all), the result, the blocks, a first id."""
 
     keep: Filter | None = None
     return_type: str | None = "logits"
@@ -40,18 +40,18 @@ class Asked:
 class Hooked(Starting):
     """What a card with weights can do by the names of TransformerLens.
 
-    Tokens are ids (n) or (batch, n), or text. What TransformerLens names or returns, `__call__` and
-    `run_with_cache` too, has a batch axis, as it has there; `run` has one only of a batch. Of
-    ``names`` only those are offered that the card has values for: `Names.meaning` says what each
-    is.
+    Tokens are ids (n) or (batch, n), or text. Values by names of TransformerLens, and the results
+    of `__call__` and `run_with_cache`, have a batch axis, as in TransformerLens; `run` has one only
+    for a batch. ``names`` lists only names for which the card has values: `Names.meaning` gives the
+    meaning of each.
     """
 
     def meaning(self, name: Key) -> str:
-        """What a name stands for: ``blocks.3.hook_resid_mid = y⁴, where yⁱ = xⁱ⁻¹ + aⁱ``."""
+        """The meaning of a name: ``blocks.3.hook_resid_mid = y⁴, where yⁱ = xⁱ⁻¹ + aⁱ``."""
         return self.names.meaning(name)
 
     def set_use_split_qkv_input(self, use: bool) -> None:
-        """Whether what queries, keys and values each read of the stream is among the names.
+        """Choose whether the names include the inputs that queries, keys and values each read.
 
         ``hook_q_input``, ``hook_k_input`` and ``hook_v_input``, (batch, pos, head, d_model), can be
         hooked into by name in any case.
@@ -60,10 +60,10 @@ class Hooked(Starting):
         self.__dict__.pop("hook_dict", None)
 
     def set_use_attn_result(self, use: bool) -> None:
-        """Nothing: ``hook_result`` is there in any case, as TransformerLens has it on request."""
+        """Do nothing: ``hook_result`` is always available, in TransformerLens only on request."""
 
     def set_use_hook_mlp_in(self, use: bool) -> None:
-        """Nothing: ``hook_mlp_in`` is there in any case, as TransformerLens has it on request."""
+        """Do nothing: ``hook_mlp_in`` is always available, in TransformerLens only on request."""
 
     # -- running -----------------------------------------------------------------------------------
 
@@ -78,7 +78,7 @@ class Hooked(Starting):
         return run(card, ids, self.weights, **options)
 
     def with_hooks(self, options: dict[str, Any]) -> tuple[CardData, dict[str, Any]]:
-        """The card with the values that functions hook into, and them among what is put there."""
+        """The card with the values that functions hook into, and the options with these hooks."""
         if not self.hooked:
             return self.card, options
         named = named_values(self.names, {n for n in map(self.general, self.hooked) if n})
@@ -95,12 +95,12 @@ class Hooked(Starting):
     ) -> Any:  # fmt: skip
         """Logits (batch, n, V), the mean loss of the next token, 'both', or None.
 
-        Of a card without scores of the next token, such as a classifier, 'logits' are its value of
-        that name, or else the last that the first input alone gives, with a batch axis in front.
-        With ``loss_per_token`` the loss is (batch, n - 1). With ``stop_at_layer`` l only the blocks
-        before block l are run, and what comes back is the stream that it would read. With
-        ``start_at_layer`` l what is given is the stream that block l reads, (batch, n, d_model),
-        and nothing before it is run; the loss then needs the ids, as the input of their name.
+        For a card without scores of the next token, such as a classifier, 'logits' are its value of
+        that name, or else the last value that needs only the first input, with a batch axis in
+        front. With ``loss_per_token`` the loss is (batch, n - 1). With ``stop_at_layer`` l only the
+        blocks before block l are run, and the result is the stream that block l would read. With
+        ``start_at_layer`` l the argument is the stream that block l reads, (batch, n, d_model), and
+        nothing before it is run; the loss then needs the ids, as the input of their name.
         """
         asked = Asked([], return_type, loss_per_token, start_at_layer, stop_at_layer, prepend_bos)
         return self.run_and_outcome(tokens, asked, inputs)[0]
@@ -113,13 +113,13 @@ class Hooked(Starting):
         remove_batch_dim: bool = False, prepend_bos: bool | None = None,
         start_at_layer: int | None = None, incl_bwd: bool = False, **inputs: Any,
     ) -> tuple[Any, ActivationCache]:  # fmt: skip
-        """What a call returns, and the values of the run by name.
+        """The result of a call, and the values of the run by name.
 
         ``names_filter`` is a name, a list of names or a test of a name; formulas of the notation
-        are names too. What it leaves out is not kept, nor computed if nothing needs it; without it
-        every value is kept, and parts of equations are computed when they are asked for. With
-        ``incl_bwd`` what is returned must be a single number, such as the loss, and the cache has
-        its gradient with respect to every value that is kept, as the value's name with _grad.
+        are names too. A value that it leaves out is not kept, nor computed if nothing needs it;
+        without it every value is kept, and parts of equations are computed when asked for. With
+        ``incl_bwd`` the result must be a single number, such as the loss, and the cache has its
+        gradient with respect to every kept value, under the value's name with _grad.
         """
         asked = Asked(names_filter, return_type, loss_per_token, start_at_layer, stop_at_layer,
                       prepend_bos)  # fmt: skip
@@ -142,10 +142,10 @@ class Hooked(Starting):
         self, names_filter: Filter | None = None, incl_bwd: bool = False,
         cache: dict[str, Array] | None = None,
     ) -> tuple[dict[str, Array], list[tuple[Filter, Hook]], list[tuple[Filter, Hook]]]:  # fmt: skip
-        """A dict, and the hooks there and back that put into it the values that they see.
+        """A dict, and the forward and backward hooks that put the values into it.
 
-        Gradients get the name of the value with _grad; without ``incl_bwd`` no hook is there for
-        them.
+        Gradients have the name of the value with _grad; without ``incl_bwd`` no backward hooks are
+        returned.
         """
         found: dict[str, Array] = {} if cache is None else cache
 
@@ -160,7 +160,7 @@ class Hooked(Starting):
         self, names_filter: Filter | None = None, incl_bwd: bool = False,
         cache: dict[str, Array] | None = None,
     ) -> dict[str, Array]:  # fmt: skip
-        """Let the hooks of `get_caching_hooks` hook into every run from now on; their dict."""
+        """Let the hooks of `get_caching_hooks` hook into every run from now on; gives the dict."""
         found, there, back = self.get_caching_hooks(names_filter, incl_bwd, cache)
         for dir, hooks in (("fwd", there), ("bwd", back)):
             for where, fn in hooks:
@@ -172,13 +172,13 @@ class Hooked(Starting):
         return_type: str | None = "logits", reset_hooks_end: bool = True,
         clear_contexts: bool = False, **options: Any,
     ) -> Any:  # fmt: skip
-        """A call in which functions hook in: ``fn(value, hook)``, with (name or filter, fn) given.
+        """A call with hooks: ``fn(value, hook)``, given as pairs (name or filter, fn).
 
-        What a function returns takes the place of the value, and must have its shape; if it returns
-        None the value is as the function leaves it. ``bwd_hooks`` are given the gradients with
-        respect to values, when derivatives of what is returned are taken with PyTorch. With
-        ``reset_hooks_end`` False they hook into every run from then on. With ``clear_contexts``
-        the contexts of hook points are emptied at the end.
+        The result of a function replaces the value, and must have its shape; if it is None the
+        value is as the function leaves it. ``bwd_hooks`` receive the gradients with respect to
+        values, when derivatives of the result are taken with PyTorch. With ``reset_hooks_end``
+        False the functions hook into every run from then on. With ``clear_contexts`` the contexts
+        of hook points are emptied at the end.
         """
         with self.hooks(fwd_hooks, bwd_hooks):
             out, during = self(tokens, return_type=return_type, **options), list(self.hooked)
@@ -193,7 +193,7 @@ class Hooked(Starting):
     def run_and_outcome(
         self, tokens: Any, asked: Asked, inputs: Mapping[str, Any]
     ) -> tuple[Any, Run, NamedValues, list[str]]:
-        """A run, what it returns, and the names that are kept of it."""
+        """A run, its result, and the names of its kept values."""
         keep, return_type = asked.keep, asked.return_type
         if return_type not in RETURNS:
             raise VieteError(f"return_type must be one of {RETURNS}, not {return_type!r:.40}")
@@ -244,7 +244,7 @@ class Hooked(Starting):
         return out, run, named, names
 
     def comes_after(self, name: str, end: str) -> bool:
-        """Whether a name is of a block at or beyond the end, or of what follows the blocks."""
+        """Whether a name belongs to a block at or beyond the end, or to what follows the blocks."""
         if name not in self.names:
             return False
         last = int(end.split(".")[1]) + end.endswith("post")
@@ -252,7 +252,7 @@ class Hooked(Starting):
         return layer >= last if layer is not None else not self.names.comes_first(general)
 
     def comes_before(self, name: str, first: str) -> bool:
-        """Whether a name is of a block before the first, or of what comes before the blocks."""
+        """Whether a name belongs to a block before the first, or to a value before the blocks."""
         if name not in self.names:
             return False
         start = int(first.split(".")[1]) + first.endswith("post")

@@ -19,7 +19,7 @@ Array = Any
 
 
 def folder_of(net: Any, card: Card | None = None, accept: Sequence[str] = ()) -> Folder:
-    """A module's config and tensors, as if they had been read. Nothing is copied."""
+    """A module's config and tensors, as if read from a folder. Nothing is copied."""
     if not hasattr(net, "state_dict") or not hasattr(getattr(net, "config", None), "to_diff_dict"):
         raise VieteError(
             f"from_transformers needs a model of transformers, not {type(net).__name__}"
@@ -31,7 +31,7 @@ def folder_of(net: Any, card: Card | None = None, accept: Sequence[str] = ()) ->
 
 
 def config_dict(net: Any) -> dict[str, Any]:
-    """Its config as `transformers` would write it, with the class that it is of."""
+    """A module's config as `transformers` would write it, with the name of its class."""
     found = dict(net.config.to_diff_dict())
     if not found.get("architectures"):
         found["architectures"] = [type(net).__name__]
@@ -39,7 +39,7 @@ def config_dict(net: Any) -> dict[str, Any]:
 
 
 def tokenizer_of(given: Any) -> Tokenizer:
-    """A fast tokenizer of `transformers`, as ours."""
+    """A `Tokenizer` from a fast tokenizer of `transformers`."""
     own = getattr(given, "backend_tokenizer", None)
     if own is None:
         raise VieteError(f"the tokenizer must be a fast tokenizer, not {type(given).__name__}")
@@ -70,7 +70,7 @@ def to_live(card: CardData, weights: Mapping[str, Array], base: Mapping[str, Any
 
 
 def class_of(hf: Any, config: Any) -> Any:
-    """The class that the config names, else the one of the family that gives scores of tokens."""
+    """The class that the config names, else the family's class that gives scores of tokens."""
     for name in getattr(config, "architectures", None) or ():
         if hasattr(hf, name):
             return getattr(hf, name)

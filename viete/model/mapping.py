@@ -37,12 +37,12 @@ _RENAMED = re.compile(r"`([^`]+)`\s+is\s+`([^`]+)`")
 
 @dataclass(frozen=True, eq=False)
 class FileMatch:
-    """What a file has of what a card expects.
+    """The tensors of a file matched with those that a card expects.
 
-    ``fits`` and ``misshaped`` go by the names in the file, ``missing`` by the card's. ``prefix``
+    ``fits`` and ``misshaped`` are by the names in the file, ``missing`` by the card's. ``prefix``
     says how the two differ (``+ transformer.``), and ``prefixed`` in which of the file's names.
-    ``copies`` maps a tensor that nobody expects to the expected one that it equals, number by
-    number.
+    ``copies`` maps each tensor that the card does not expect to the expected tensor with the same
+    numbers.
     """
 
     card: CardData
@@ -101,9 +101,9 @@ def by_file_names(
 ) -> tuple[dict[str, Expected], str]:
     """The expected tensors by their names in the file, which may lack a prefix or add one.
 
-    ``older`` are spellings of parts of a name, each with the present one.
+    ``older`` are older spellings of parts of a name, each with the present one.
 
-    A GPT-2 is saved with ``transformer.`` in front of its names or without, depending on the class
+    GPT-2 is saved with ``transformer.`` in front of its names or without, depending on the class
     that saved it, a model wrapped for training with ``module.``.
     """
     names = file.infos
@@ -136,7 +136,7 @@ def by_file_names(
 
 
 def own_names(card: CardData, file: TensorFile) -> dict[str, str]:
-    """The card's name for every tensor whose name is one of the card's, in any spelling."""
+    """The card's name for every tensor named as a parameter of the card, in any spelling."""
     scope, shapes = declared(card), parameter_shapes(card)
     first: dict[str, str] = {}
     for name in file.infos:
@@ -148,7 +148,7 @@ def own_names(card: CardData, file: TensorFile) -> dict[str, str]:
 
 
 def equals(file: TensorFile, name: str, others: Mapping[str, Any]) -> list[str]:
-    """Those of the other tensors that have the same dtype, shape and numbers."""
+    """The other tensors with the same dtype, shape and numbers."""
     info, out = file.infos[name], []
     for other in others:
         there = file.infos[other]
@@ -158,7 +158,7 @@ def equals(file: TensorFile, name: str, others: Mapping[str, Any]) -> list[str]:
 
 
 def problems(found: FileMatch) -> list[str]:
-    """What keeps a file from being loaded, a line each; empty if nothing does."""
+    """The reasons why a file cannot be loaded, a line each; empty if it can."""
     out, file = [], found.file
     for name, e in found.missing.items():
         why = f"not readable ({file.refused[name]})" if name in file.refused else "missing"
@@ -185,11 +185,11 @@ def listed(names: Sequence[str], most: int = 4) -> str:
 
 
 def precision(file: TensorFile, framework: str, dtype: str | None = None) -> str | None:
-    """The dtype of all weights: the one asked for, else the widest that is stored.
+    """The dtype of all weights: the requested one, else the widest that is stored.
 
-    On NumPy halves become float32. Its matrix products know no other floats than float32 and
-    float64, so that a bfloat16 network would take hundreds of times as long and round after every
-    addition. Say ``dtype="bfloat16"`` for that. None where the file holds no such numbers.
+    On NumPy half precision becomes float32. Its matrix products know no other floats than float32
+    and float64, so that a bfloat16 network would take hundreds of times as long and round after
+    every addition; ``dtype="bfloat16"`` requests it. None where the file holds no floats.
     """
     if framework not in ("numpy", "torch"):
         raise VieteError(f"{framework!r:.40} is no framework to load for: say 'numpy' or 'torch'")
@@ -221,7 +221,7 @@ def place(device: str | None, file: TensorFile, dtype: str | None) -> str | None
 
 
 def roomiest(torch: Any, wanted: int) -> str:
-    """The GPU with the most free memory, where the weights and a tenth more fit, or 'cpu'."""
+    """The GPU with the most free memory, if the weights and a tenth more fit, else 'cpu'."""
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     free = {torch.cuda.mem_get_info(k)[0]: f"cuda:{k}" for k in range(count)}
     most = max(free, default=0)
@@ -229,7 +229,7 @@ def roomiest(torch: Any, wanted: int) -> str:
 
 
 def weight_bytes(file: TensorFile, dtype: str | None) -> int:
-    """How many bytes a file's tensors take in a dtype."""
+    """The number of bytes that a file's tensors take in a dtype."""
     return sum(prod(info.shape) * SIZES.get(dtype or info.dtype, 4) for info in file.infos.values())
 
 
@@ -242,9 +242,9 @@ def load_weights(
 ) -> dict[str, Array]:  # fmt: skip
     """A card's weights from a tensor file, as `run` takes them.
 
-    ``framework`` is 'numpy' or 'torch', ``device`` one of PyTorch's; ``dtype`` ('float32', …)
-    converts, otherwise they stay as stored. A NumPy array may be a read-only view of the file: copy
-    what you mean to change.
+    ``framework`` is 'numpy' or 'torch', ``device`` a device of PyTorch; ``dtype`` ('float32', …)
+    converts, otherwise the weights stay as stored. A NumPy array may be a read-only view of the
+    file: copy it before changing it.
 
     Raises VieteError that lists every tensor that is missing, of another shape, or unused.
     """
@@ -269,21 +269,21 @@ def load_weights(
 
 
 def given_weights(card: CardData) -> dict[str, Array]:
-    """The numbers that a config gave."""
+    """The weights whose numbers come from a config."""
     names = {p.name for p in card.parameters if p.from_config}
     found = literal_weights(card) if names else {}
     return {name: found[name] for name in names & found.keys()}
 
 
 def in_array(numbers: Array, like: Array) -> Array:
-    """NumPy's numbers as an array of the kind that another is."""
+    """NumPy numbers as an array of the same library and dtype as another."""
     if hasattr(like, "new_tensor"):
         return like.new_tensor(numbers)
     return numbers if like is None else numbers.astype(like.dtype)
 
 
 def empty(shape: Sequence[int], like: Array) -> Array:
-    """An array to be filled, of the library, dtype and device of another."""
+    """An array to be filled, in the library, dtype and device of another."""
     if hasattr(like, "new_empty"):
         return like.detach().new_empty(tuple(shape))
     return np.empty(shape, np.asarray(like).dtype)
@@ -292,7 +292,7 @@ def empty(shape: Sequence[int], like: Array) -> Array:
 def read_weights(
     found: FileMatch, framework: str = "numpy", dtype: str | None = None, device: str | None = None
 ) -> dict[str, Array]:
-    """The weights that are wholly there, of a match that may lack others."""
+    """The complete weights of a match that may lack others."""
     shapes = parameter_shapes(found.card)
     lacking = {w for e in (*found.missing.values(), *found.misshaped.values()) for w in e.holds}
     out: dict[str, Any] = {}
@@ -313,11 +313,11 @@ def read_weights(
 
 
 def side_by_side(array: Any) -> Any:
-    """A family of matrices in which products need not move anything: (…, rows, columns).
+    """A family of matrices (…, rows, columns) laid out so that products need not move anything.
 
-    That is where its members' rows, or their columns, follow each other in memory, so that all of
-    them are one matrix. What lies between other things (of each head its query, key and value) is
-    copied, in the order that it has.
+    That is the case where its members' rows, or their columns, follow each other in memory, so that
+    all of them are one matrix. Otherwise (each head's query, key and value interleaved) it is
+    copied, with its axes in their order in memory.
     """
     torch = hasattr(array, "stride")
     strides = array.stride() if torch else array.strides
@@ -341,14 +341,14 @@ def side_by_side(array: Any) -> Any:
 def to_checkpoint(card: CardData, weights: Mapping[str, Array]) -> dict[str, Array]:
     """A card's weights as the tensors of its checkpoint column: the inverse of `load_weights`.
 
-    NumPy or PyTorch arrays as the weights are; an array may be a view of its weight.
+    The arrays are NumPy's or PyTorch's as the weights are, and may be views of them.
     """
     weights = fitting(card, weights)
     return {name: e.write(assembled(e, weights)) for name, e in expected_tensors(card).items()}
 
 
 def assembled(e: Expected, weights: Mapping[str, Array]) -> Array:
-    """The array behind a tensor's pattern, put together of its weights."""
+    """The array of a tensor before its pattern, assembled from its weights."""
     first = e.parts[0]
     if len(e.parts) == 1:
         return weights[first.name][(*first.target, ...)]

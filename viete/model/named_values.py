@@ -30,7 +30,7 @@ V = TypeVar("V")
 
 
 def found_once(method: Callable[[NamedValues, str], V]) -> Callable[[NamedValues, str], V]:
-    """A method that keeps what it finds for a name: every run with hooks asks it again."""
+    """A method that stores its result for each name, since every run with hooks calls it again."""
 
     @wraps(method)
     def found(self: NamedValues, name: str) -> V:
@@ -45,7 +45,7 @@ def found_once(method: Callable[[NamedValues, str], V]) -> Callable[[NamedValues
 
 @dataclass(frozen=True, eq=False)
 class NamedValues:
-    """A model, and the formula over it of every name that is wanted (as names.md spells it)."""
+    """A model, and a formula in it for every wanted name (as names.md spells it)."""
 
     names: Names
     model: CardData
@@ -53,14 +53,14 @@ class NamedValues:
     known: dict[tuple[str, str], Any] = field(default_factory=dict, repr=False)
 
     def formula(self, name: str) -> Expr:
-        """The value that a full name stands for."""
+        """The formula of a full name."""
         general, layer = self.names.split(name)
         e = self.formulas.get(general)
         return self.names.at(self.names.get(general).formula if e is None else e, layer)
 
     @found_once
     def value(self, name: str) -> str:
-        """A wanted name, or a formula, as a name of the model."""
+        """A wanted name, or a formula, as a name of a value of the model."""
         if name not in self.names:
             counted = heads_counted(self.model, name)
             return show(value_named(self.model, Text(name, "<name>"))) if counted else name
@@ -68,12 +68,12 @@ class NamedValues:
 
     @found_once
     def member(self, name: str) -> Member:
-        """The equation's value that a name stands for, in one block; of a card's name its own."""
+        """The member that a name means: the value of an equation in one block."""
         return member_of(program(self.model), self.value(name))
 
     @found_once
     def layout(self, name: str) -> Layout:
-        """How TransformerLens has the axes of a value; of a card's name, as `Run` has them."""
+        """The order of a value's axes in TransformerLens; for a name of the card, that of `Run`."""
         if name not in self.names:
             ready, member = program(self.model), self.member(name)
             axes = (BATCH, *letters_of(ready, member))
@@ -89,7 +89,7 @@ class NamedValues:
         return layout(axes, self.names.heads, [s for s in every if s in letters], counts)
 
     def read(self, run: Run, name: str, batch: int) -> object:
-        """A value of a run, as TransformerLens has it."""
+        """A value of a run, in the layout of TransformerLens."""
         value = run.arrays.of(self.formula(name))
         array = run.arrays.lift(value)
         return self.layout(name).outward(run.arrays.xp, array, value.axes, batch)
@@ -110,9 +110,10 @@ def named_values(names: Names, wanted: Iterable[str]) -> NamedValues:
 
 
 def lifted_values(names: Names, wanted: frozenset[str]) -> NamedValues:
-    """As `named_values`; what comes later in a run is lifted first, since it may contain others.
+    """As `named_values`; later values of a run are lifted first, since they may contain others.
 
-    Before all come copies of values, while what reads them is as the card has it.
+    Copies of values come before all others, while the equations that read them are still the
+    card's.
     """
     model = names.model
     origin: dict[str, Ref] = {}
@@ -142,7 +143,7 @@ def lifted_values(names: Names, wanted: frozenset[str]) -> NamedValues:
 
 
 def fresh(card: CardData, name: str, slots: list[str]) -> Symbol:
-    """A symbol for a value: ``hook_{attn,z}^{i,h}``."""
+    """A new symbol for a value: ``hook_{attn,z}^{i,h}``."""
     words = re.findall(r"[a-z]+\d*", name.replace("blocks.{l}.", "").replace("hook_", ""))
     base = next(b for b in ("hook", "hooked", "hookpoint") if b not in card.scope.symbols
                 or all(s.sub and s.kind == "value" for s in card.scope.symbols[b]))  # fmt: skip

@@ -35,11 +35,11 @@ SPLIT = tuple(f"blocks.{{l}}.hook_{x}_input" for x in "qkv")
 
 @dataclass(frozen=True)
 class Found:
-    """What a name stands for in a card.
+    """The meaning of a name in a card.
 
-    ``formula`` is the value, over the card's symbols and the letter of its block. It is that of an
-    equation, ``ref``, or part of one: then ``place`` says where, and ``back`` what is found there,
-    as a formula with the symbol `table.VALUE` for the value.
+    ``formula`` is the value, over the card's symbols and the letter of its block. It is the left
+    side of an equation, ``ref``, or part of an equation: then ``place`` says where, and ``back`` is
+    the formula for that part, with the symbol `table.VALUE` for the value.
     """
 
     row: NameRow
@@ -50,12 +50,12 @@ class Found:
 
     @property
     def copied(self) -> bool:
-        """Whether it is a copy of a value, for one equation of those that read it."""
+        """Whether the value is a copy, for one of the equations that read it."""
         return self.place is not None and isinstance(self.formula, Ref)
 
     @property
     def letters(self) -> frozenset[str]:
-        """The letters that the value has; a copy for every head those of what it is read in."""
+        """The letters of the value; a copy for every head has those of its reader."""
         own = frozenset(self.formula.free)
         if not self.copied or not {"head", "kv_head"} & set(self.row.axes):
             return own
@@ -66,8 +66,8 @@ class Found:
 class Names(Displayed):
     """The names that hold in a card.
 
-    ``origin`` says, of values that were lifted out of an equation, which it was: formulas that must
-    be found in one equation are looked for in what was lifted out of it too.
+    ``origin`` maps values that were lifted out of an equation to that equation's value: formulas
+    that must be in one equation are searched in the values lifted out of it too.
     """
 
     def __init__(
@@ -83,12 +83,12 @@ class Names(Displayed):
         self.split_inputs = False
 
     def letters(self, key: str) -> tuple[str, ...]:
-        """The letters of a value other than that of its block."""
+        """The letters of a value other than the letter of its block."""
         symbol = self.symbols.get(key)
         return () if symbol is None else self.model.heads_of(symbol)
 
     def loop_of_blocks(self) -> Loop | None:
-        """The loop over blocks: the one that has a stream, or the only one, but not over a text."""
+        """The loop over blocks: the one with a stream, or the only loop, unless over a text."""
         loops = [x for x in self.model.loops if not self.model.lengths_of(x)]
         streams = [e.left.symbol for e in self.model.derived if e.name.startswith("resid_post^")]
         for loop in loops:
@@ -98,7 +98,7 @@ class Names(Displayed):
 
     @cached_property
     def blocks(self) -> range:
-        """The card's numbers of the blocks that names count from 0."""
+        """The card's numbers for the blocks that names count from 0."""
         return range(0) if self.loop is None else program(self.model).range_of(self.loop.index)
 
     @property
@@ -127,9 +127,9 @@ class Names(Displayed):
     # -- which names there are ---------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[str]:
-        """Every name that the card has a value for, in the order of a run.
+        """Every name for which the card has a value, in the order of a run.
 
-        Those of inputs that are split up are among them only if that was asked for.
+        Names of split inputs are included only if they were asked for.
         """
         there = [name for name in self.entries if self.found(name) is not None
                  and (self.split_inputs or name not in SPLIT)]  # fmt: skip
@@ -153,7 +153,7 @@ class Names(Displayed):
     def full(self, key: Key) -> str:
         """A name in full: ``q5``, ``("q", 5)`` and ``("q", -1)`` are ``blocks.5.attn.hook_q``.
 
-        Raises VieteError for what is not a name of TransformerLens.
+        Raises VieteError for other names than those of TransformerLens.
         """
         if isinstance(key, str) and ("." in key or key.startswith("hook_")):
             self.split(key)
@@ -173,7 +173,7 @@ class Names(Displayed):
             return None
 
     def split(self, name: str) -> tuple[str, int | None]:
-        """A full name as it stands in names.md, and its block."""
+        """A full name as it is in names.md, and its block."""
         m = _BLOCK.match(name)
         layer = int(m[1]) if m else None
         general = _BLOCK.sub("blocks.{l}.", name)
@@ -194,33 +194,33 @@ class Names(Displayed):
     # -- what they stand for -----------------------------------------------------------------------
 
     def found(self, name: str) -> Found | None:
-        """What a name, as it stands in names.md, means here; None where there is no such value."""
+        """The meaning here of a name from names.md; None where the card has no such value."""
         if name not in self.known:
             tries = (self.row(row) for row in self.entries[name].rows)
             self.known[name] = next((f for f in tries if f is not None), None)
         return self.known[name]
 
     def get(self, name: str) -> Found:
-        """As `found`. Raises VieteError, with the equations that show it, for what is not there."""
+        """As `found`. Raises VieteError, with the equations that show it, for a missing value."""
         there = self.found(name)
         if there is None:
             raise VieteError(self.lacking(self.entries[name]))
         return there
 
     def row(self, row: NameRow) -> Found | None:
-        """What one row finds, if it has no more axes than the row says."""
+        """The value that one row finds, if it has no more axes than the row says."""
         found = self.sought(row)
         if found is None:
             return None
         return found if self.fitting(found.formula, row) else None
 
     def fitting(self, formula: Expr, row: NameRow) -> bool:
-        """Whether a formula has no letters but those of heads, where a row has heads."""
+        """Whether a formula's only free letters are those of heads, where a row has heads."""
         letters = {*self.heads, *self.shared} if {"head", "kv_head"} & set(row.axes) else set()
         return formula.free - self.model.loop_letters <= letters
 
     def sought(self, row: NameRow) -> Found | None:
-        """What one row finds."""
+        """The value that one row finds, with any axes."""
         if not all(self.anywhere(formula, within) for formula, within in row.where):
             return None
         named, pattern = self.own(row.found[0]), self.own(row.found[0], True)
@@ -245,7 +245,7 @@ class Names(Displayed):
         return Found(row, place.whole if value is None else value, None, place, back)
 
     def weight(self, row: NameRow) -> Expr | None:
-        """What a row of the weights finds, as a formula over the card's parameters."""
+        """The weight that a row finds, as a formula over the card's parameters."""
         named, pattern = self.own(row.found[0]), self.own(row.found[0], True)
         if named is None or pattern is None or not self.fitting(named, row):
             return None
@@ -261,7 +261,7 @@ class Names(Displayed):
         return self.loop is not None and self.loop.index in e.free
 
     def anywhere(self, formula: Expr, within: Expr | None) -> bool:
-        """Whether a formula is found in an equation or in the definition of what it applies."""
+        """Whether a formula occurs in an equation or in the definition of a function there."""
         pattern = self.own(formula, True)
         if pattern is None:
             return False
@@ -275,7 +275,7 @@ class Names(Displayed):
         )  # fmt: skip
 
     def equations(self, within: Expr | None, block: bool | None) -> list[int]:
-        """Numbers of the equations to look in: of a value, of a block, outside blocks, or all."""
+        """Numbers of the equations to search: of a value, of a block, outside blocks, or all."""
         numbers = range(len(self.model.equations))
         if within is not None:
             ref = self.own(within)
@@ -285,23 +285,23 @@ class Names(Displayed):
         return [k for k in numbers if (self.model.equations[k].loop is not None) == block]
 
     def home(self, k: int) -> Ref:
-        """The value that an equation is of, or was before it was lifted out."""
+        """The value on an equation's left side, or the one that it was lifted out of."""
         left = self.model.equations[k].left
         return self.origin.get(left.key, left)
 
     def shares(self, ref: Ref, place: Place) -> bool:
-        """Whether an equation other than this one reads a value, so that this one needs a copy."""
+        """Whether another equation than this one reads a value, so that this one needs a copy."""
         others = (e for k, e in enumerate(self.model.equations) if k != place.equation)
         return any(ref.key in e.reads for e in others)
 
     def read(self, ref: Ref) -> bool:
-        """Whether an equation other than its own has the value in it."""
+        """Whether any equation reads the value."""
         return any(ref.key in e.reads for e in self.model.equations)
 
     def own(self, e: Expr, any_head: bool = False) -> Expr | None:
         """A formula of names.md over the card's symbols; None if the card lacks one.
 
-        With ``any_head`` a letter stands where a head is counted, so that any number fits.
+        With ``any_head`` a pattern letter replaces each head's index, so that any number matches.
         """
         lacking = False
         defined = {d.name: d for d in self.model.derived}
@@ -337,7 +337,7 @@ class Names(Displayed):
     # -- in words ----------------------------------------------------------------------------------
 
     def lacking(self, entry: Entry) -> str:
-        """Why the card has no such value, in one sentence."""
+        """The reason why the card has no such value, as one sentence."""
         name = entry.name.replace("blocks.{l}.", "")
         text, found = self.with_equations(entry.otherwise)
         values = ", ".join(dict.fromkeys(show_symbol(e.left.symbol, "unicode")
@@ -354,7 +354,7 @@ class Names(Displayed):
         return f"{self.model.title} has no {name}: {text}"
 
     def with_equations(self, text: str) -> tuple[str, bool]:
-        """A text with the card's equations for the values in it, and whether there are any."""
+        """A text with the card's equations instead of its values, and whether any was found."""
         found = False
 
         def equations(m: re.Match[str]) -> str:
@@ -372,10 +372,10 @@ class Names(Displayed):
         return next((e for e in same if e.left == ref), same[-1] if same else None)
 
     def meaning(self, key: Key) -> str:
-        """What a name stands for, as an equation, and where in the card it is.
+        """The meaning of a name, as an equation, and where in the card it is.
 
-        ``blocks.3.hook_resid_mid = y⁴, where yⁱ = xⁱ⁻¹ + aⁱ``. Raises VieteError for a name that is
-        none, or that the card has no value for.
+        ``blocks.3.hook_resid_mid = y⁴, where yⁱ = xⁱ⁻¹ + aⁱ``. Raises VieteError for an unknown
+        name, and for one without a value in the card.
         """
         name = self.full(key)
         general, layer = self.split(name)
@@ -391,12 +391,12 @@ class Names(Displayed):
         return with_numbers(self.model.substitute(e, letters={self.loop.index: number}))
 
     def context(self, found: Found, formula: Expr) -> str:
-        """The equation that a value is of or in."""
+        """The equation that makes a value or contains it, after "where" or "in"."""
         word = "where" if found.place is None else "in"
         return f"{word} {show_equation(*self.sides(found, formula), 'unicode')}"
 
     def sides(self, found: Found, formula: Expr) -> tuple[Ref, Expr]:
-        """Both sides of that equation."""
+        """Both sides of the equation that makes a value or contains it."""
         made = self.made(formula) if isinstance(formula, Ref) else None
         if found.place is not None:
             made = self.model.equations[found.place.equation]
@@ -404,7 +404,7 @@ class Names(Displayed):
         return made.left, made.right
 
     def page(self, style: str = "unicode") -> list[Block]:
-        """Every name that holds, with i for the block, and why others do not: as a document."""
+        """Every name that holds, with i for the block, and why the others do not, as a document."""
         rows: list[list[str]] = []
         lacking: list[Block] = []
         letter = self.loop.index if self.loop else BLOCK
@@ -426,7 +426,7 @@ class Names(Displayed):
 
 
 def with_numbers(e: Expr) -> Expr:
-    """Block numbers worked out: ``x^{4-1}`` as ``x^3``."""
+    """A formula with block numbers evaluated: ``x^{4-1}`` as ``x^3``."""
 
     def rule(x: Expr) -> Expr | None:
         return replace(x, index=tuple(map(simplified, x.index))) if isinstance(x, Ref) else None

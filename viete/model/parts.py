@@ -17,16 +17,16 @@ class Weighted(Protocol):
 
     @property
     def hook_dict(self) -> Mapping[str, Any]:
-        """By name, where functions hook in."""
+        """The places to hook into, by name."""
 
     def normed(self, name: str, terms: Array) -> Array:
         """A norm applied to arrays."""
 
     def part(self, layer: int, name: str, array: Array) -> Array:
-        """What a part of a block makes of what it reads."""
+        """The result of a part of a block for a given input."""
 
     def run_with_cache(self, tokens: Any, names_filter: Any, return_type: None) -> Any:
-        """A run, and its values."""
+        """The result of a run, and its values."""
 
 
 class WeightsByName:
@@ -42,28 +42,28 @@ class WeightsByName:
 
 
 class Embedding(WeightsByName):
-    """The weights of an embedding, and what they make of tokens."""
+    """The weights of an embedding, callable on tokens."""
 
     def __call__(self, tokens: Any) -> Array:
-        """The vectors that a text begins with, (batch, pos, d_model), of tokens or positions."""
+        """The embedding of tokens or positions, (batch, pos, d_model)."""
         value = "hook_embed" if "W_E" in self.own else "hook_pos_embed"
         return self.model.run_with_cache(tokens, value, return_type=None)[1][value]
 
 
 class FinalNorm(WeightsByName):
-    """The norm before the unembedding: its weights ``w`` and ``b``, and what it makes of that."""
+    """The norm before the unembedding: its weights ``w`` and ``b``; callable on the stream."""
 
     def __getattr__(self, name: str) -> Array:
         return super().__getattr__(f"ln_final.{name}")
 
     def __call__(self, resid: Array) -> Array:
-        """The norm of any (…, d_model), or the same where none comes before the unembedding."""
+        """The norm of any (…, d_model); the input itself where no norm precedes the unembedding."""
         there = "ln_final.hook_scale" in self.model.hook_dict
         return self.model.normed("ln_final", resid) if there else resid
 
 
 class Unembedding(WeightsByName):
-    """The weights behind the last norm, and what they make of it."""
+    """The weights after the last norm, callable on its result."""
 
     def __call__(self, resid: Array) -> Array:
         """``resid W_U + b_U`` of any (…, d_model)."""
@@ -71,10 +71,10 @@ class Unembedding(WeightsByName):
 
 
 class Block:
-    """One block's weights, and its places to hook into, by their TransformerLens names.
+    """One block's weights and its places to hook into, by their TransformerLens names.
 
-    ``attn``, ``mlp``, ``ln1`` … are its parts: weights are the same in all, places their own. A
-    block and its parts are functions of what they read: ``blocks[3].mlp(x)``.
+    ``attn``, ``mlp``, ``ln1`` … are its parts: the weights are the same in all, the places differ.
+    A block and its parts are functions of their inputs: ``blocks[3].mlp(x)``.
     """
 
     def __init__(self, model: Weighted, layer: int, part: str = "") -> None:
@@ -94,7 +94,7 @@ class Block:
         raise AttributeError(f"a block has no {self.part}{name}")
 
     def __call__(self, resid: Array) -> Array:
-        """What the block, or this part of it, makes of (batch, pos, d_model); hooks do not act.
+        """The result of the block or this part for (batch, pos, d_model); hooks do not act.
 
         A norm takes any (…, d_model).
         """

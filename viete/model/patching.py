@@ -37,7 +37,7 @@ def generic_activation_patch(
 
     ``index_axis_names`` are of layer, pos, head, dest_pos and src_pos, the layer first, and every
     index is tried; or ``index_df`` lists indices, as a data frame or as rows, and the result has an
-    entry for each. With ``return_index_df`` the list of indices comes back besides.
+    entry for each. With ``return_index_df`` the list of indices is returned too.
     """
     if (index_axis_names is None) == (index_df is None):
         raise VieteError("give either index_axis_names, to try every index, or a list of them")
@@ -66,19 +66,19 @@ def generic_activation_patch(
 
 
 def patched(value: Array, hook: Any, index: Sequence[int], clean: Array, setter: Setter) -> Array:
-    """What a setter makes of a value."""
+    """The value after a setter."""
     return setter(value, index, clean)
 
 
 def sizes_of(model: Hooked, tokens: Array, name: str) -> dict[str, int]:
-    """How many indices each axis has."""
+    """The number of indices on each axis."""
     cfg, n = model.cfg, int(tokens.shape[-1])
     heads = cfg.n_key_value_heads if name in ("k", "v") else cfg.n_heads
     return {"layer": cfg.n_layers, "pos": n, "head": heads, "dest_pos": n, "src_pos": n}
 
 
 def setter(axes: Sequence[str], index_axes: Sequence[str]) -> Setter:
-    """The setter that takes over what an index says of a value with these axes behind the batch."""
+    """The setter that copies the clean entries at an index; ``axes`` are those after the batch."""
 
     def put(value: Array, index: Sequence[int], clean: Array) -> Array:
         at = dict(zip(index_axes, index, strict=True))
@@ -99,7 +99,7 @@ def every_index(name: str, *axes: str, of: Sequence[str] = VECTOR) -> Patching:
 
 
 def stacked(*several: Patching) -> Patching:
-    """Several patchings, one above the other; where one has fewer heads, zeros are for the rest."""
+    """Several patchings on a new first axis; where one has fewer heads, zeros fill the rest."""
 
     def patch(
         model: Hooked, corrupted_tokens: Array, clean_cache: ActivationCache, metric: Metric

@@ -27,10 +27,10 @@ POSITIONS = 2048  # that are run together: more do not make the products faster
 
 
 def place_of(card: CardData, name: str, option: str = "a place") -> Expr:
-    """What stands at a place, with numbers for blocks and heads.
+    """The formula of a value by its name, with numbers for blocks and heads.
 
-    ``option`` is who names it, for errors. Raises VieteError for what the card does not have, and
-    for what has no row at each position.
+    ``option`` is the option that names it, for errors. Raises VieteError for a value that the card
+    does not have, and for one without a row at each position.
     """
     names, source = Names(card), Text(name, f"<{option}>")
     if "hook" in name:
@@ -60,13 +60,13 @@ def place_of(card: CardData, name: str, option: str = "a place") -> Expr:
 
 
 def example(card: CardData) -> str:
-    """A place that a card has."""
+    """The name of a value that a card has, as an example."""
     names = Names(card)
     return "x^1" if names.loop is None else f"x^{names.blocks[0]}"
 
 
 def name_of(card: CardData, place: Expr) -> str:
-    """What TransformerLens calls a place; its formula where it has no name there."""
+    """The TransformerLens name of a value; its formula where it has none."""
     names = Names(card)
     for general in names.entries:
         found = names.found(general)
@@ -81,7 +81,7 @@ def name_of(card: CardData, place: Expr) -> str:
 
 
 class PlaceValues:
-    """The rows of some places in runs of a model, ``widths`` wide."""
+    """The rows of some values in runs of a model, with their ``widths``."""
 
     def __init__(
         self, card: CardData, weights: Mapping[str, Array], places: Sequence[Expr]
@@ -99,13 +99,13 @@ class PlaceValues:
         self.widths = tuple(int(w.evaluate(self.program.sizes)) for w in widths)
 
     def __call__(self, ids: Array) -> list[np.ndarray]:
-        """The rows of each place, (texts, positions, width), of texts of ids (texts, positions)."""
+        """The rows of each value, (texts, positions, width), for ids (texts, positions)."""
         step = max(1, POSITIONS // ids.shape[1])
         pieces = [self.piece(ids[k : k + step]) for k in range(0, len(ids), step)]
         return [np.concatenate(arrays) for arrays in zip(*pieces, strict=True)]
 
     def piece(self, ids: Array) -> list[np.ndarray]:
-        """As the call, of texts that are run together."""
+        """As the call, for texts that are run together."""
         run = execute(self.program, {self.item: ids}, self.weights, [])
         run.supply({m for e in self.places for m in run.needed_by(e)})
         found = [run.for_each(run.evaluate(query(run, e))) for e in self.places]

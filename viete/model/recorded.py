@@ -59,9 +59,9 @@ class Difference:
 
 @dataclass(frozen=True)
 class Recorded:
-    """Which values agree, the differences in the order of the equations, and what was left out.
+    """The values that agree, the differences in the order of the equations, and the omitted values.
 
-    ``repaired`` are those that agree only with the changes that earlier differences suggest.
+    ``repaired`` are the values that agree only with the changes that earlier differences suggest.
     """
 
     agree: tuple[str, ...]
@@ -71,7 +71,7 @@ class Recorded:
 
     @property
     def ok(self) -> bool:
-        """Whether something was compared, and nothing differs."""
+        """Whether something was compared and nothing differs."""
         return bool(self.agree) and not self.differences
 
 
@@ -80,12 +80,12 @@ def check_recorded(
     inputs: Mapping[str, Array] | None = None, extra: Mapping[Family, list[Array]] | None = None,
     formulas: Mapping[str, str] | None = None,
 ) -> Recorded:  # fmt: skip
-    """Run a card and compare what was recorded, in the order of the equations.
+    """Run a card and compare it with the recorded values, in the order of the equations.
 
-    A recorded array goes by the name of a value (``A^{3,h}``), of one head (``A^{3,1}``), or by a
-    formula; ``formulas`` gives one for names of another kind. ``weights`` may lack some; what needs
-    those is skipped. ``extra`` are the file's tensors that the card does not have, by family.
-    Raises VieteError where the inputs are missing.
+    A recorded array has the name of a value (``A^{3,h}``), of one head (``A^{3,1}``), or is named
+    by a formula; ``formulas`` gives a formula for other names. ``weights`` may lack some; values
+    that need those are skipped. ``extra`` are the file's tensors that the card does not have, by
+    family. Raises VieteError where the inputs are missing.
     """
     given = recorded_inputs(card, outputs, dict(inputs or {}))
     wide = {n: np.asarray(w, np.float64) for n, w in weights.items() if w.dtype.kind != "c"}
@@ -130,9 +130,9 @@ def check_recorded(
 def schedule(
     run: Run, outputs: TensorFile, formulas: Mapping[str, str]
 ) -> tuple[list[tuple[Step, str | None]], dict[str, str]]:
-    """The card's steps, and one for every recorded formula, each with the name it was recorded by.
+    """The card's steps, and one for every recorded formula, each with its recorded name.
 
-    Also why the other recorded arrays are not values.
+    Also the reasons why the other recorded arrays are not values.
     """
     ready = run.program
     last = {step.makes: k for k, step in enumerate(ready.steps)}
@@ -168,7 +168,7 @@ def schedule(
 
 
 def whole_value(run: Run, e: Expr) -> Member | None:
-    """The value that a name is of, if of no part of it."""
+    """The member that a formula names; None where it is only a part of one."""
     if not isinstance(e, Ref) or e.symbol.kind == "dim":
         return None
     loops = run.program.model.loop_letters
@@ -195,7 +195,7 @@ def formula_step(run: Run, name: str, text: str, e: Expr) -> Step:
 def recorded_inputs(
     card: CardData, outputs: TensorFile, given: dict[str, Array]
 ) -> dict[str, Array]:
-    """The inputs that were given, and else those that were recorded beside the values."""
+    """The given inputs, else those recorded with the values."""
     for k, item in enumerate(card.inputs):
         if item.name in given:
             continue
@@ -220,7 +220,7 @@ def recorded_inputs(
 
 
 def array(outputs: TensorFile, name: str) -> Array:
-    """A recorded array, in float64 unless it is whole numbers."""
+    """A recorded array, in float64 unless its numbers are integers."""
     found = outputs.load(name)
     return found if found.dtype.kind in "iub" else found.astype(np.float64)
 
@@ -229,7 +229,7 @@ def array(outputs: TensorFile, name: str) -> Array:
 
 
 def compare(run: Run, step: Step, value: Value, recorded: Array, dtype: str) -> Difference | None:
-    """None where they agree."""
+    """The difference between a value and its recording; None where they agree."""
     equations = enumerate(run.program.model.equations, 1)
     number = next((k for k, e in equations if e is step.equation), 0)
     right = show(step.equation.right)
@@ -254,7 +254,7 @@ def compare(run: Run, step: Step, value: Value, recorded: Array, dtype: str) -> 
 
 
 def aligned(run: Run, step: Step, like: Value, recorded: Array) -> Value:
-    """The recorded array as the value of its equation."""
+    """The recorded array with the axes of its equation's value."""
     computed = np.asarray(run.ordered(like, step.equation.left.symbol.slots))
     there = fitted(computed.shape, recorded)
     assert there is not None
@@ -265,7 +265,7 @@ def aligned(run: Run, step: Step, like: Value, recorded: Array) -> Value:
 
 
 def like_left(run: Run, step: Step, recorded: Array) -> Value | None:
-    """The recorded array as a value that the card cannot compute: by its type alone."""
+    """The recorded array as a value that the card cannot compute, from its type only."""
     t = shapes_of(run.program.model).types.get(step.equation.name)
     if t is None:
         return None

@@ -39,8 +39,8 @@ class Fit:
 class Trial:
     """Evaluates equations, also changed ones, over the values of one run.
 
-    ``right`` has the equations that are computed in a changed form. ``changed`` are the values that
-    were, or that were made of such: they say nothing of the card as it is.
+    ``right`` has the right sides of the equations computed in a changed form. ``changed`` are the
+    members computed from those: they say nothing about the card as it is.
     """
 
     def __init__(self, run: Run, extra: Mapping[Family, list[Array]]) -> None:
@@ -57,13 +57,13 @@ class Trial:
         self.changes = Changes(self.model, run.sizes, tensors)
 
     def compute(self, step: Step) -> Value:
-        """Keeps an equation's value, and whether it is that of the card as it is."""
+        """Compute and keep an equation's value, and note whether it is the unchanged card's."""
         value = self.run.store[step.makes] = self.value(step)
         self.note(step, self.right)
         return value
 
     def note(self, step: Step, right: Mapping[int, Expr]) -> None:
-        """Whether a value was computed with these changes, or of such values."""
+        """Note whether a value was computed with these changes, or from changed values."""
         self.changed.discard(step.makes)
         if id(step.equation) in right or step.needs & self.changed:
             self.changed.add(step.makes)
@@ -80,7 +80,7 @@ class Trial:
         return replace(self.run.full(value, step.equation), fresh=False)
 
     def named_tensors(self, family: Family, arrays: list[Array]) -> Iterator[Tensor]:
-        """The file's tensors as names that a formula can use: one, or one for each block."""
+        """The file's tensors as names for formulas: one name, or one for each block."""
         if len(family.shape) > 2:
             return
         label = family.name() if len(arrays) > 1 else family.names[0]
@@ -105,8 +105,8 @@ class Trial:
         """The fewest changes that reproduce a recorded value, and how the equations then read.
 
         Any equation may be changed whose result reached this one without being recorded itself.
-        What follows is computed with the change, if there is just one, and with the values under
-        the best.
+        Later equations are computed with the change, if only one fits, and with the values of the
+        best fit.
         """
         if id(step.equation) in self.given_up:
             return ()
@@ -155,7 +155,7 @@ class Trial:
         return text
 
     def behind(self, step: Step, since: Sequence[Step]) -> list[Step]:
-        """The steps whose results go into ``step``, and itself last."""
+        """The earlier steps that ``step`` depends on, and itself last."""
         needed, out = set(step.needs), [step]
         for earlier in reversed(since):
             if earlier.makes in needed:
@@ -181,7 +181,7 @@ class Trial:
 
 
 def with_index(family: Family, turns: range, letter: str) -> str:
-    """``h.{i-1}.bias`` for a family of one tensor a block."""
+    """``h.{i-1}.bias`` for a family with one tensor for each block."""
     return family.with_numbers([
         hole(letter, r[0] - turns[0]) if len(r) > 1 else str(r[0]) for r in family.numbers
     ])  # fmt: skip
@@ -213,7 +213,7 @@ def fitted(shape: tuple[int, ...], recorded: Array) -> Array | None:
 
 
 def distance(computed: Array, recorded: Array) -> tuple[Array, float]:
-    """|computed − recorded|, and the largest recorded number; hidden scores are all alike."""
+    """|computed − recorded|, and the largest recorded number; hidden scores count as equal."""
     a, b = np.asarray(computed, np.float64), np.asarray(recorded, np.float64)
     hidden = np.isneginf(a) & (b <= MASKED)
     with np.errstate(invalid="ignore"):

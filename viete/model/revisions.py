@@ -14,9 +14,10 @@ ALL = "all"
 
 
 def revisions(source: str | Path, which: str | Sequence[str] = ALL) -> list[str]:
-    """The names of checkpoints, in the order of training: all that there are, or those of a list.
+    """The names of checkpoints, in the order of training: all, or those of a list.
 
-    A list may be one text with commas: ``step1,step512``. Raises VieteError where there are none.
+    A list may be one text with commas: ``step1,step512``. Raises VieteError for a source without
+    checkpoints.
     """
     if which != ALL:
         parts = which.split(",") if isinstance(which, str) else map(str, which)

@@ -29,16 +29,16 @@ def save(
     base: Mapping[str, Any] | None = None, tokenizer: Tokenizer | None = None,
     to_hf: bool = False, inputs: Mapping[str, Array] | None = None,
 ) -> Path:  # fmt: skip
-    """Write a folder that `viete.load` opens: the tensors, the tokenizer's files, what it is.
+    """Write a folder that `viete.load` opens: tensors, tokenizer, and card or config.
 
-    Of a card that names its family, and of any one ``to_hf``, it is one for `transformers`: with
-    ``config.json``, which is ``base`` where the card came with one, and the family's names for the
-    tensors. Of any other card it holds ``card.md`` and the card's own names, and beside them what
-    every run is given where it is given nothing else, ``inputs``. Where ``folder`` ends in ``.md``
-    it is the card itself, and its weights lie beside it; see `save_card`.
+    For a card that names its family, and for any with ``to_hf``, the folder is one for
+    `transformers`: with ``config.json``, which is ``base`` where the card came with one, and the
+    family's names for the tensors. For any other card it holds ``card.md`` and the card's own
+    names, and ``inputs``, the default inputs of every run. Where ``folder`` ends in ``.md`` it is
+    the card itself, and its weights lie next to it; see `save_card`.
 
     Each file is written whole. Raises VieteError for weights that do not fit the card, for a folder
-    with another model in it, and for `transformers` of a card of none of its families, or with
+    with another model in it, and, for `transformers`, for a card of none of its families or with
     other equations than the family's. Nothing has been written then.
     """
     folder = Path(folder)
@@ -69,10 +69,10 @@ def save(
 def save_card(
     card: CardData, weights: Mapping[str, Array], path: Path, tokenizer: Tokenizer | None = None
 ) -> Path:  # fmt: skip
-    """Write a card, its weights beside it under its name, and the tokenizer in the same folder.
+    """Write a card, its weights under its name, and the tokenizer, into the same folder.
 
     Each file is written whole. Raises VieteError for weights that do not fit the card, for a file
-    that is there, and for a folder with another tokenizer in it. Nothing has been written then.
+    that exists, and for a folder with another tokenizer in it. Nothing has been written then.
     """
     tensors, folder = dict(fitting(card, weights)), path.parent
     if path.exists():
@@ -93,9 +93,9 @@ def save_card(
 
 
 def edges_beside(circuit: Path) -> Path:
-    """Where the card lies that a circuit is measured in.
+    """The path of the card, next to a circuit, in which the circuit is measured.
 
-    Raises VieteError where there is a file already, of the circuit's own name or of this one.
+    Raises VieteError where a file exists, of the circuit's own name or of this one.
     """
     markdown = circuit.suffix == MARKDOWN
     beside = circuit.with_name(f"{circuit.stem}-edges.md") if markdown else circuit / "edges.md"
@@ -108,7 +108,7 @@ def edges_beside(circuit: Path) -> Path:
 def completed_config(
     config: dict[str, Any], weights: Mapping[str, Array], tokenizer: Tokenizer | None
 ) -> dict[str, Any]:
-    """With the weights' dtype, and the tokens that begin and end a text."""
+    """The config with the weights' dtype, and the tokens that begin and end a text."""
     config.pop("torch_dtype", None)
     first = next(iter(weights.values()), None)
     if first is not None:
@@ -122,9 +122,9 @@ def completed_config(
 
 
 def check_vacant(folder: Path, own: str) -> None:
-    """Refuse a place with weights that would be found before those to be written, or beside.
+    """Refuse a folder with other weights or settings, which would be found first.
 
-    ``own`` is the file that will say what they are: an older one of that name is written over.
+    ``own`` is the file that describes the new weights: an older one of that name is overwritten.
     """
     if folder.exists() and not folder.is_dir():
         raise VieteError(f"{folder}: is a file; give a folder for the model")
@@ -137,7 +137,7 @@ def check_vacant(folder: Path, own: str) -> None:
 
 
 def save_tokenizer(tokenizer: Tokenizer, folder: Path) -> None:
-    """The files that it was read from, or those that `tokenizers` and `transformers` read."""
+    """Copy the files that the tokenizer was read from, or write those that `transformers` reads."""
     home = tokenizer.folder
     files = [] if home is None else [home / n for n in FILES if (home / n).is_file()]
     if home is not None and home.resolve() == folder.resolve():

@@ -34,7 +34,7 @@ FAMILY = "config model_type"  # the fact in which a card names its family of `tr
 def config_of(card: CardData, base: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """The config that selects the card's equations and sizes.
 
-    ``base`` is one that the model came with, of which as much as fits is kept. Raises VieteError
+    ``base`` is a config that the model came with; as much of it as fits is kept. Raises VieteError
     for a card of no family of `transformers`, and where no config means these equations.
     """
     out = deepcopy(dict(base or {}))
@@ -66,7 +66,7 @@ def config_of(card: CardData, base: Mapping[str, Any] | None = None) -> dict[str
 
 
 def put_fact(out: dict[str, Any], card: CardData, text: str, allowed: str) -> None:
-    """One fact, unless what is there is allowed already."""
+    """Set one fact, unless the config has an allowed value already."""
     keys = [k for k in listed(text)[0] if " " not in k]
     words, optional = listed(allowed)
     words = [w for w in words if w not in ("there", "absent")]  # what is said of tensors
@@ -81,7 +81,7 @@ def put_fact(out: dict[str, Any], card: CardData, text: str, allowed: str) -> No
 
 
 def value_of(text: str, formula: bool, card: CardData) -> Any:
-    """A value as JSON has it: ``true``, a number, a number made of dimensions, or text."""
+    """A value for JSON: ``true``, a number, a formula over dimensions as a number, or text."""
     if formula:
         size = number_of(text, card)
         return None if size is None else plain(size)
@@ -92,13 +92,14 @@ def value_of(text: str, formula: bool, card: CardData) -> Any:
 
 
 def plain(size: Fraction) -> int | float:
-    """A number as JSON has it."""
+    """A number for JSON."""
     return int(size) if size.denominator == 1 else float(size)
 
 
 def place(values: Mapping[str, Any], keys: list[str]) -> str:
-    """The key to set: one that is there, else the first that needs no new object beside others:
-    an older config has ``rope_scaling``, and ``rope_parameters`` would contradict it.
+    """The key to set: an existing one, else the first that needs no new object.
+
+    An older config has ``rope_scaling``, and ``rope_parameters`` would contradict it.
     """
     there = {k for k in keys if Config(values).look_up([k])[1] is not None}
     fits = [k for k in keys if "." not in k or Config(values).look_up([k.rpartition(".")[0]])[0]]
@@ -106,7 +107,7 @@ def place(values: Mapping[str, Any], keys: list[str]) -> str:
 
 
 def put(out: dict[str, Any], key: str, value: Any) -> None:
-    """Set a dotted key; what it goes into is made where it is not there."""
+    """Set a dotted key; missing objects and lists on the way are created."""
     *way, last = key.split(".")
     here: Any = out
     for part, after in zip(way, [*way, last][1:], strict=True):
@@ -131,11 +132,11 @@ def put_entry(here: Any, part: str, value: Any) -> None:
 
 
 def same_equations(card: CardData, config: Mapping[str, Any]) -> None:
-    """That the family's card, with this config, computes what this model computes.
+    """Check that the family's card, with this config, computes what this model computes.
 
-    What is compared is the output of the family's card, its logits or its last value, and all that
-    it depends on: a card may have a loss and other values besides. Raises VieteError that names
-    the first equation, size or parameter that differs.
+    Compared are the output of the family's card, its logits or its last value, and all that it
+    depends on: a card may have a loss and other values too. Raises VieteError that names the first
+    equation, size or parameter that differs.
     """
     settings = Config(config)
     try:
@@ -176,7 +177,7 @@ Turn = tuple[Expr, Expr, Mapping[str, int]]
 
 
 def unrolled(card: CardData, output: str) -> list[Turn]:
-    """What the output needs, in every block: how it is said that blocks differ does not matter."""
+    """The equations that the output needs, in every block, however the card groups blocks."""
     names = {e.name for e in backward_slice(card, [output])}
     return [(e.left, e.right, turn) for e, turn in program(card).unrolled() if e.name in names]
 
@@ -187,7 +188,7 @@ def equation_text(turn: Turn | None) -> str:
 
 
 def parts(m: CardData, output: str) -> dict[str, dict[str, Any]]:
-    """What two models that are the same function share, by name."""
+    """The functions, parameters and indices that the output needs, by name."""
     formulas = [e.right for e in backward_slice(m, [output])]
     called = functions_called(m.function, formulas)
     used = names_in([*formulas, *(m.function[f].body for f in called)])

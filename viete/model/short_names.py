@@ -19,7 +19,7 @@ _SHORT = re.compile(r"([a-z_]+?)_?(\d+)([a-z]\w*)?$")
 
 
 def get_act_name(name: str, layer: int | str | None = None, layer_type: str | None = None) -> str:
-    """A name in full, as `transformer_lens.utils` gives it: ``get_act_name("q", 5)``."""
+    """The full form of a name, as in `transformer_lens.utils`: ``get_act_name("q", 5)``."""
     if "." in name or name.startswith("hook_"):
         return name
     word, given, part = parted((name, None if layer is None else int(layer), layer_type))
@@ -53,7 +53,7 @@ def parted(key: Key) -> tuple[str, int | None, str]:
 
 @lru_cache(maxsize=1024)  # a name of the card's own is none of these, in every run with its hook
 def near(word: str) -> str:
-    """What there is instead of a name that is none."""
+    """The known names nearest to an unknown one, as words."""
     short = {name.rsplit(".", 1)[-1].removeprefix("hook_"): name for name in conventions().values}
     last = word.rsplit(".", 1)[-1].removeprefix("hook_")
     names = [short[c] for c in difflib.get_close_matches(last, list(short), 2, 0.5)]

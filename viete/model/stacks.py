@@ -31,7 +31,7 @@ class Stacks:
     def stack_activation(
         self, activation_name: str, layer: int | None = None, sublayer_type: str | None = None
     ) -> Array:
-        """One value of all blocks before ``layer``, (layer, …)."""
+        """One value for all blocks before ``layer``, (layer, …)."""
         last = self.before(layer)
         if not last:
             raise VieteError("there is no block before block 0, so there is nothing to stack")
@@ -66,11 +66,11 @@ class Stacks:
         apply_ln: bool = False, pos_slice: Cut = None, incl_embeds: bool = True,
         return_labels: bool = False,
     ) -> Labelled:  # fmt: skip
-        """What each sub-layer before ``layer`` added to the stream, and the embeddings.
+        """The term that each sub-layer before ``layer`` added to the stream, and the embeddings.
 
-        Shape (component, batch, pos, d_model). Where sub-layers add to the stream, as
-        ``resid_post = resid_pre + attn_out + mlp_out`` says, this adds up to it. ``mode`` is 'all',
-        'attn' or 'mlp'.
+        Shape (component, batch, pos, d_model). Where sub-layers add to the stream, as ``resid_post
+        = resid_pre + attn_out + mlp_out`` says, this adds up to it. ``mode`` is 'all', 'attn' or
+        'mlp'.
         """
         if mode not in ("all", "attn", "mlp"):
             raise VieteError(f"mode must be 'all', 'attn' or 'mlp', not {mode!r:.40}")
@@ -97,12 +97,12 @@ class Stacks:
         self, layer: int | None = None, return_labels: bool = False,
         incl_remainder: bool = False, pos_slice: Cut = None, apply_ln: bool = False,
     ) -> Labelled:  # fmt: skip
-        """What each head of the blocks before ``layer`` adds to the stream, block by block.
+        """The term that each head before ``layer`` adds to the stream, block by block.
 
         Shape (layer · head, batch, pos, d_model). Where a norm stands between the heads' sum and
-        the stream (Gemma 2, OLMo 2), a head adds its result divided by the scale that the whole
-        sum has there, times γ. With ``incl_remainder`` the rest of the stream comes last: biases,
-        MLPs and embeddings.
+        the stream (Gemma 2, OLMo 2), a head adds its result divided by the scale of the whole sum,
+        times γ. With ``incl_remainder`` the rest of the stream comes last: biases, MLPs and
+        embeddings.
         """
         last = self.before(layer)
         heads = [self.head_results(k) for k in range(last)]
@@ -122,7 +122,7 @@ class Stacks:
         return (out, labels) if return_labels else out
 
     def head_results(self, layer: int) -> Array:
-        """What each head of one block adds to the stream, (batch, pos, head, d_model)."""
+        """The term that each head of one block adds to the stream, (batch, pos, head, d_model)."""
         found, norm = self["result", layer], f"blocks.{layer}.ln1_post"
         if not self.there(f"{norm}.hook_scale"):
             return found
@@ -133,13 +133,13 @@ class Stacks:
         pos_slice: Cut = None, batch_slice: Cut = None, has_batch_dim: bool = True,
         recompute_ln: bool = False,
     ) -> Array:  # fmt: skip
-        """What each term of the stream contributes to what the norm before block ``layer`` makes.
+        """The contribution of each term of the stream to the norm before block ``layer``.
 
-        The norm divides by the scale that the whole stream has there, and multiplies by γ: so the
-        terms of the stream give terms of its value, all but β. With ``recompute_ln`` every term
-        is normed as if it were the stream, β and all. Where no norm comes first the stack stays as
-        it is. ``residual_stack`` is (component, …, d_model), sliced already; the slices are those
-        of the scale.
+        The norm divides by the scale of the whole stream and multiplies by γ: so the terms of the
+        stream give terms of the norm's value, all but β. With ``recompute_ln`` each term is normed
+        as if it were the stream, including β. Where no norm comes first the stack stays as it is.
+        ``residual_stack`` is (component, …, d_model), sliced already; the slices are those of the
+        scale.
         """
         name = self.norm_before(self.before(layer), mlp_input)
         if not self.there(f"{name}.hook_scale"):
@@ -157,10 +157,10 @@ class Stacks:
         self, residual_stack: Array, tokens: Any, incorrect_tokens: Any = None,
         pos_slice: Cut = None, batch_slice: Cut = None, has_batch_dim: bool = True,
     ) -> Array:  # fmt: skip
-        """How much each term of the stream adds to the logits of ``tokens``, (component, …).
+        """The contribution of each term of the stream to the logits of ``tokens``, (component, …).
 
-        With ``incorrect_tokens``, to how much larger they are than the logits of those. Tokens are
-        one for all, or one for each place of the stack.
+        With ``incorrect_tokens``, the contribution to the difference from the logits of those.
+        Tokens are one for all, or one for each place of the stack.
         """
         directions = self.model.tokens_to_residual_directions(tokens)
         if incorrect_tokens is not None:
@@ -179,20 +179,20 @@ class Stacks:
         self, layer: int, neuron_slice: Cut = None, pos_slice: Cut = None,
         project_output_onto: Array | None = None,
     ) -> Array:  # fmt: skip
-        """What each neuron of one block adds to the stream, (batch, pos, neuron, d_model).
+        """The term that each neuron of one block adds to the stream, (batch, pos, neuron, d_model).
 
-        With ``project_output_onto``, (d_model) or (d_model, m), that times it, for which no entry
-        of d_model is made.
+        With ``project_output_onto``, (d_model) or (d_model, m), the term times that, without an
+        array of all entries of d_model.
         """
         return self.neurons(layer, neuron_slice, pos_slice, project_output_onto)
 
     def neurons(
         self, layer: int, which: Cut, pos: Cut, onto: Array | None, into: str | None = None
     ) -> Array:
-        """As `get_neuron_results`, and behind the norm ``into`` with the scale of the stream.
+        """As `get_neuron_results`, and after the norm ``into`` with the scale of the stream.
 
-        A norm with its scale given is linear: of a neuron times its row of W_out, it is the neuron
-        over the scale times what it makes of the row.
+        A norm with a given scale is linear: for a neuron times its row of W_out, the result is the
+        neuron over the scale, times the norm of the row.
         """
         neurons = cut(cut(self["post", layer], pos), which, -1)
         rows = cut(self.model.weight("W_out")[layer], which, 0)
@@ -212,10 +212,10 @@ class Stacks:
         return_labels: bool = False, incl_remainder: bool = False, apply_ln: bool = False,
         project_output_onto: Array | None = None,
     ) -> Labelled:  # fmt: skip
-        """What each neuron of the blocks before ``layer`` adds to the stream, block by block.
+        """The term that each neuron before ``layer`` adds to the stream, block by block.
 
-        Shape (layer · neuron, batch, pos, d_model), or with ``project_output_onto`` what that makes
-        of the last axis. With ``incl_remainder`` the rest of the stream comes last.
+        Shape (layer · neuron, batch, pos, d_model), or with ``project_output_onto`` the last axis
+        projected. With ``incl_remainder`` the rest of the stream comes last.
         """
         last, onto = self.before(layer), project_output_onto
         if not last:
@@ -241,7 +241,7 @@ class Stacks:
         apply_ln: bool = False, pos_slice: Cut = None, return_labels: bool = False,
         project_output_onto: Array | None = None,
     ) -> Labelled:  # fmt: skip
-        """All that the stream before block ``layer`` is the sum of, (component, batch, pos, …).
+        """All terms of the stream before block ``layer``, (component, batch, pos, …).
 
         Heads, neurons (or MLPs), embeddings of tokens and of positions, and all biases as one.
         """
@@ -279,7 +279,7 @@ class Stacks:
         return (out, labels) if return_labels else out
 
     def biases(self, last: int, mlp_input: bool, of_mlps: bool) -> Array:
-        """What biases add to the stream before block ``last``, (batch, pos, d_model)."""
+        """The sum of biases added to the stream before block ``last``, (batch, pos, d_model)."""
         out = self["resid_pre", 0] * 0
         for k in range(last + mlp_input):
             kinds = [("b_O", "ln1_post")] + [("b_out", "ln2_post")] * (of_mlps and k < last)
@@ -294,7 +294,7 @@ class Stacks:
     def read_through(
         self, terms: Array, last: int, mlp_input: bool, pos: Cut, apply_ln: bool, onto: Array | None
     ) -> Array:
-        """Terms of the stream at these positions, behind the norm if asked, times ``onto``."""
+        """Terms of the stream at these positions, after the norm if asked, times ``onto``."""
         if apply_ln:
             terms = self.apply_ln_to_stack(terms, last, mlp_input, pos_slice=pos)
         return terms if onto is None else terms @ onto
@@ -302,7 +302,7 @@ class Stacks:
     # -- helpers -----------------------------------------------------------------------------------
 
     def before(self, layer: int | None) -> int:
-        """The block before which a stack ends; None and -1 are the end."""
+        """The block before which a stack ends; None and -1 mean after the last block."""
         layers = self.names.layers
         last = layers if layer is None or layer == -1 else layer
         if not 0 <= last <= layers:
@@ -310,27 +310,27 @@ class Stacks:
         return last
 
     def there(self, name: str) -> bool:
-        """Whether the card has a value of that name."""
+        """Whether the card has a value of this name."""
         return self.names.found(self.names.split(name)[0]) is not None
 
     def adds(self, kind: str) -> bool:
-        """Whether blocks have attention, or MLPs, that add to the stream."""
+        """Whether blocks have attention, or MLPs, with a result that is added to the stream."""
         return self.names.found(f"blocks.{{l}}.hook_{kind}_out") is not None
 
     def norm_before(self, last: int, mlp_input: bool = False) -> str:
-        """The norm through which a block reads the stream, or what comes after the last."""
+        """The norm through which a block reads the stream, or the norm after the last block."""
         if last == self.names.layers:
             return "ln_final"
         return f"blocks.{last}.ln{2 if mlp_input else 1}"
 
 
 def stack(parts: Sequence[Array]) -> Array:
-    """Arrays of one shape, one above the other."""
+    """Arrays of one shape, joined along a new first axis."""
     return array_namespace(*parts).stack(list(parts), axis=0)
 
 
 def cut(array: Array, where: Cut, axis: int = -2) -> Array:
-    """A slice along one axis as TransformerLens writes it: 3, (1, 5), [0, 2]; None is all."""
+    """A slice along one axis as TransformerLens writes it: 3, (1, 5), [0, 2]; None takes all."""
     if where is None:
         return array
     place = slice(*where) if isinstance(where, tuple) else where

@@ -32,7 +32,7 @@ PARTS = {
 
 
 class Starting(Hooking):
-    """Runs of a part of the equations."""
+    """Runs of some of the equations."""
 
     def started(
         self, stream: Array, named: NamedValues, first: str, needed: list[str],
@@ -58,11 +58,11 @@ class Starting(Hooking):
         return run
 
     def part(self, layer: int, name: str, array: Array) -> Array:
-        """What a part of a block, or with an empty name the block, makes of what it reads.
+        """The result of a part of a block, or with an empty name of the block, for a given input.
 
-        ``array`` is (batch, n, d_model), and so is what comes back. Of ``attn`` and ``mlp`` norms
-        are not a part. Raises VieteError where the card has no such part, and where the part needs
-        the text as well. Hooks do not act on it.
+        ``array`` is (batch, n, d_model), and so is the result. Norms are not part of ``attn`` and
+        ``mlp``. Raises VieteError where the card has no such part, and where the part needs the
+        text as well. Hooks do not act on it.
         """
         reads, makes, norm = PARTS[name]
         first = next(filter(None, map(self.symbol_of_names, reads)), None)

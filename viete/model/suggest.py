@@ -59,7 +59,7 @@ class Family:
     names: tuple[str, ...]  # with the last number running fastest
 
     def name(self) -> str:
-        """``h.{0…11}.weight``, with the range of each number in its place."""
+        """``h.{0…11}.weight``, with a range instead of each number."""
         ranges = (f"{{{r[0]}…{r[-1]}}}" if len(r) > 1 else str(r[0]) for r in self.numbers)
         return self.with_numbers([*ranges])
 
@@ -95,7 +95,7 @@ class Question:
 
 
 def families(infos: Iterable[TensorInfo]) -> list[Family]:
-    """Tensors by what their names have in common, in the order of the file."""
+    """Tensors grouped by the common form of their names, in the order of the file."""
     groups: dict[tuple[object, ...], dict[tuple[int, ...], str]] = {}
     for info in infos:
         key = (tuple(_NUMBER.split(info.name)), info.shape)
@@ -110,7 +110,7 @@ def families(infos: Iterable[TensorInfo]) -> list[Family]:
 def _grids(
     members: dict[tuple[int, ...], str],
 ) -> Iterator[tuple[tuple[range, ...], tuple[str, ...]]]:
-    """Numbers that fill a grid are one family; else split by the last number that does not."""
+    """One family if the numbers fill a grid; else split by the last number that does not."""
     count = len(next(iter(members)))
     values = [sorted({at[k] for at in members}) for k in range(count)]
     solid = [v[-1] - v[0] + 1 == len(v) for v in values]
@@ -130,10 +130,10 @@ Axis = tuple[str, int, bool]  # name, size, whether it is rows or columns
 
 
 def patterns(axes: Sequence[Axis], shape: tuple[int, ...]) -> list[str]:
-    """The einops patterns that read a tensor of ``shape`` as these axes, the plainest first.
+    """The einops patterns that read a tensor of ``shape`` as these axes, the simplest first.
 
-    '' where the tensor is the array as it is. Heads and the like may stand anywhere on their own,
-    or in front of a row or column axis in one axis with it.
+    '' where the tensor is the array as it is. Axes of heads and other letters may stand anywhere by
+    themselves, or merged in front of a row or column axis.
     """
     core = [a for a in axes if a[2]]
     free = [a for a in axes if not a[2]]
@@ -159,7 +159,7 @@ def patterns(axes: Sequence[Axis], shape: tuple[int, ...]) -> list[str]:
 def _placed(
     core: tuple[Axis, ...], letters: tuple[Axis, ...], merged: tuple[bool, ...]
 ) -> Iterator[list[list[Axis]]]:
-    """The axes of a tensor: letters alone in front, merged ones before a row or column axis."""
+    """The axes of a tensor: unmerged letters in front, merged ones before a row or column axis."""
     alone = [[a] for a, m in zip(letters, merged, strict=True) if not m]
     inside = [a for a, m in zip(letters, merged, strict=True) if m]
     if not inside:
@@ -189,7 +189,7 @@ class Option:
 
 
 def suggest(found: FileMatch) -> tuple[tuple[Suggestion, ...], tuple[Question, ...]]:
-    """Guesses for the parameters that are missing, and what several tensors fit equally."""
+    """Guesses for the missing parameters, and the parameters that several tensors fit equally."""
     card, ready = found.card, program(found.card)
     names = {p.name for e in found.missing.values() for p in e.parameters}
     lacking = [p for p in card.parameters if p.name in names]
@@ -235,7 +235,7 @@ def suggest(found: FileMatch) -> tuple[tuple[Suggestion, ...], tuple[Question, .
 
 
 def _readable(ready: Program, family: Family) -> Iterator[Family]:
-    """Split by the numbers that no parameter's letters can count: ``ln_1`` and ``ln_2``."""
+    """Split a family by numbers that no parameter's letters can count: ``ln_1`` and ``ln_2``."""
     several = [k for k, numbers in enumerate(family.numbers) if len(numbers) > 1]
     if not several or any(spelled_name(ready, p, family) for p in ready.model.parameters):
         yield family
@@ -268,7 +268,7 @@ def _options(ready: Program, lacking: list[Parameter], groups: list[Family]) -> 
 
 
 def spelled_name(ready: Program, p: Parameter, family: Family) -> tuple[str, set[str]] | None:
-    """The family's name with expressions over the parameter's letters for its numbers."""
+    """The family's name with expressions over the parameter's letters instead of its numbers."""
     blocks = ready.model.blocks_of(p.symbol)
     counts = {s: ready.range_of(s) for s in (*blocks, *ready.model.heads_of(p.symbol))}
     shown, spelled = list[str](), set[str]()
@@ -285,12 +285,12 @@ def spelled_name(ready: Program, p: Parameter, family: Family) -> tuple[str, set
 
 
 def hole(letter: str, shift: int) -> str:
-    """``{i-1}``, or ``{i}``, in a tensor's name."""
+    """``{i-1}`` or ``{i}``, for a tensor's name."""
     return f"{{{letter}{shift:+d}}}" if shift else f"{{{letter}}}"
 
 
 def axes(ready: Program, parameters: tuple[Parameter, ...], spelled: set[str]) -> list[Axis]:
-    """Named axes of the array that parameters make together, all but their ``spelled`` letters."""
+    """Named axes of the array of these parameters, without the letters that are ``spelled``."""
     p = parameters[0]
     found: list[Axis] = []
     if len(parameters) > 1:
@@ -319,7 +319,7 @@ def _is_turned(pattern: str) -> int:
 
 
 def _one_way(options: list[Option]) -> list[Option]:
-    """A file keeps its matrices one way round, which those show that fit only one way."""
+    """The options, preferring the orientation of the matrices that fit in only one way."""
 
     def matrix(o: Option) -> bool:
         return len(o.parameters[0].shape) == 2 and "embedding" not in _words_of(o.parameters)
@@ -374,7 +374,7 @@ def similarity(card: CardData, parameters: tuple[Parameter, ...], family: Family
 
 
 def tied(found: FileMatch) -> dict[str, tuple[str, ...]]:
-    """For a missing matrix, tensors that are there and equal it in shape, or transposed.
+    """For a missing matrix, the tensors with its shape, or that shape transposed.
 
     A matrix of a block is tied to nothing: no family shares it with another block.
     """

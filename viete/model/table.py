@@ -27,10 +27,10 @@ _MATH = re.compile(r"\$(.+?)\$")
 
 @dataclass(frozen=True)
 class NameRow:
-    """One way in which a card may have a value: see names.md for the columns.
+    """One form in which a card may have a value: see names.md for the columns.
 
     Formulas are over the symbols of names.md, in its own scope; a pair is a formula and the value
-    in whose equation it must be, if any.
+    whose equation must contain it, if any.
     """
 
     axes: tuple[str, ...]
@@ -41,13 +41,13 @@ class NameRow:
 
     @property
     def split(self) -> bool:
-        """Whether every head has a copy of a row as long as the stream, and a norm of its own."""
+        """Whether every head has a copy of a stream-sized row, with its own norm."""
         return self.value is not None and "d_model" in self.axes and self.axes[-2] != "pos"
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A name and its rows; ``otherwise`` is text in which values stand between dollar signs."""
+    """A name and its rows; ``otherwise`` is text with values between dollar signs."""
 
     name: str
     rows: tuple[NameRow, ...]
@@ -87,7 +87,7 @@ def conventions() -> Conventions:
 
 
 def entries(table: TextTable, scope: Scope) -> dict[str, Entry]:
-    """The rows of a table, those of one name together."""
+    """The rows of a table, grouped by name."""
     out: dict[str, Entry] = {}
     for cells in table.rows:
         name, axes, found, value, back, where, otherwise = (
@@ -105,12 +105,12 @@ def entries(table: TextTable, scope: Scope) -> dict[str, Entry]:
 
 
 def code(cell: Text) -> str:
-    """What stands between backticks."""
+    """The text between backticks."""
     return cell.text.strip("`")
 
 
 def only(cell: Text, scope: Scope) -> Expr | None:
-    """The formula of a cell; None for an empty one."""
+    """The formula of a cell; None for an empty cell."""
     found = _MATH.search(cell.text)
     return parse(cell.cut(*found.span(1)), scope) if found else None
 
@@ -124,7 +124,7 @@ def pair(said: str, cell: Text, scope: Scope) -> tuple[Expr, Expr | None]:
 def layout(
     axes: Sequence[str], heads: Sequence[str], own: Sequence[str], counts: Mapping[str, int]
 ) -> Layout:
-    """The layout that a row of names.md gives; ``own`` are the letters that the value has."""
+    """The layout that a row of names.md gives; ``own`` are the letters of the value."""
     special = {BATCH: (BATCH,), LAYER: (), "head": tuple(heads), "kv_head": tuple(own), "1": ()}
     core = [a for a in axes if a not in special]
     labels = [ROW] if len(core) == 1 and "1" in axes else [ROW, COL][2 - len(core) :]

@@ -21,20 +21,20 @@ Given = str | Sequence[str]
 class Texts:
     """What a model with a tokenizer can do with text.
 
-    Text is put behind the token that begins one (``prepend_bos``), where the tokenizer has such a
-    token: models attend to it where they find nothing else, and without one the first word takes
-    its place. `transformers` does so only for models that were trained in no other way; say
-    ``prepend_bos=False`` for the text alone.
+    Text begins with the token that begins a text (``prepend_bos``), where the tokenizer has one:
+    models attend to it where they find nothing else, and without it the first word takes that role.
+    `transformers` does so only for models that were trained in no other way; say
+    ``prepend_bos=False`` for the text without it.
     """
 
     card: CardData  # for the class that is made of this: the model as equations
 
     def read_tokenizer(self) -> Tokenizer | None:
-        """For the class that is made of this: the tokenizer, if there is one."""
+        """The tokenizer, if the model has one; the class that inherits this defines it."""
         raise NotImplementedError
 
     def in_its_arrays(self, ids: np.ndarray) -> Array:
-        """For the class that is made of this: ids as the arrays that it computes with."""
+        """Ids as arrays of the model's library; the class that inherits this defines it."""
         raise NotImplementedError
 
     @cached_property
@@ -51,12 +51,11 @@ class Texts:
     def to_tokens(
         self, text: Given, prepend_bos: bool | None = None, truncate: bool = True
     ) -> Array:
-        """Text as ids, (1, n), as TransformerLens has them; several texts as (batch, n), shorter
-        ones filled up behind.
+        """Text as ids, (1, n), as in TransformerLens; several texts as (batch, n), padded.
 
-        ``prepend_bos`` None puts the first token in front where there is one. With ``truncate`` a
-        text that is longer than the context is cut there. A causal model does not see the filling;
-        one that reads both ways does, unless its mask says otherwise.
+        ``prepend_bos`` None puts the first token in front where the tokenizer has one. With
+        ``truncate`` a text that is longer than the context is cut. A causal model does not see the
+        padding; one that reads both ways does, unless its mask hides it.
         """
         rows = [self.tokenizer.framed(t, prepend_bos) for t in texts(text)]
         if truncate and self.card.inputs:
@@ -71,7 +70,7 @@ class Texts:
         return self.in_its_arrays(np.array(rows, np.int64))
 
     def filler(self) -> int:
-        """What stands behind the shorter texts of a batch."""
+        """The token that pads the shorter texts of a batch."""
         known = self.tokenizer
         for found in (known.pad_token_id, known.eos_token_id, known.bos_token_id):
             if found is not None:
@@ -79,7 +78,7 @@ class Texts:
         raise VieteError("texts of different lengths need a padding token; run them one by one")
 
     def to_string(self, tokens: Array) -> str | list[str]:
-        """The text of ids: one of (n) or of a single id, a list of (batch, n)."""
+        """The text of ids (n) or of a single id; a list of texts for (batch, n)."""
         ids = whole_numbers(tokens)
         if ids.ndim == 2:
             return [self.tokenizer.decode(row) for row in ids]
@@ -88,8 +87,7 @@ class Texts:
     def to_str_tokens(
         self, given: Given | Array, prepend_bos: bool | None = None
     ) -> list[str] | list[list[str]]:
-        """Every token of a text, or of ids (n) or (1, n), as text of its own; of several texts, a
-        list for each."""
+        """The text of each token of a text or of ids (n) or (1, n); a list for each of several."""
         if isinstance(given, str):
             return self.each(self.tokenizer.framed(given, prepend_bos))
         if are_texts(given):
@@ -122,7 +120,7 @@ class Texts:
         self, token: str | int, given: str | Array, mode: str = "first",
         prepend_bos: bool | None = None,
     ) -> int:  # fmt: skip
-        """Where a token stands in a text or in ids: the ``first`` place, or the ``last``."""
+        """The position of a token in a text or in ids: the ``first``, or the ``last``."""
         wanted = self.to_single_token(token) if isinstance(token, str) else int(token)
         if isinstance(given, str):
             row = np.array(self.tokenizer.framed(given, prepend_bos))
@@ -136,23 +134,23 @@ class Texts:
         return int(places[0 if mode == "first" else -1])
 
     def text_ids(self, text: str, prepend_bos: bool | None = None) -> Array:
-        """The ids (n) of one text, all of them."""
+        """All ids (n) of one text."""
         return self.to_tokens(text, prepend_bos, truncate=False)[0]
 
     def ids(self, given: Any, prepend_bos: bool | None = None) -> Any:
-        """The ids (n) of a text, (batch, n) of a list of texts; anything else as it is."""
+        """The ids (n) of a text, (batch, n) of a list of texts; any other argument as it is."""
         if isinstance(given, str):
             return self.text_ids(given, prepend_bos)
         return self.to_tokens(given, prepend_bos, truncate=False) if are_texts(given) else given
 
 
 def are_texts(given: Any) -> TypeGuard[Sequence[str]]:
-    """Whether these are several texts, and no ids."""
+    """Whether these are several texts, and not ids."""
     return isinstance(given, list | tuple) and bool(given) and isinstance(given[0], str)
 
 
 def texts(given: Given) -> list[str]:
-    """One text or several."""
+    """A list of texts from one text or several."""
     found = [given] if isinstance(given, str) else list(given)
     if not found or not all(isinstance(t, str) for t in found):
         raise VieteError(f"text must be a string or a list of strings, not {given!r:.60}")
@@ -160,7 +158,7 @@ def texts(given: Given) -> list[str]:
 
 
 def whole_numbers(given: Any) -> np.ndarray:
-    """Ids, of any library, as NumPy."""
+    """Ids of any library, as a NumPy array."""
     ids = np.asarray(host(given) if hasattr(given, "dtype") else given)
     if not ids.size:
         ids = ids.astype(np.int64)

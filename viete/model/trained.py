@@ -26,7 +26,7 @@ INPUTS = "inputs.safetensors"  # what every run is given where it is given nothi
 
 
 def is_run(path: str | Path) -> bool:
-    """Whether this is a folder with a card of its own, or a card with weights beside it."""
+    """Whether this is a folder with a card, or a card with its weights next to it."""
     if not isinstance(path, str | Path):
         return False
     path = Path(path)
@@ -39,7 +39,7 @@ def is_run(path: str | Path) -> bool:
 
 
 def weights_beside(card: Path) -> Path:
-    """Where the weights of a run or of a card lie."""
+    """The path of the weights of a run or of a card."""
     return card.with_suffix(SAFETENSORS) if card.suffix == MARKDOWN else card / WEIGHTS
 
 
@@ -50,7 +50,7 @@ def card_of(path: str | Path) -> CardData:
 
 
 def card_digest(run: Path) -> str:
-    """The digest of a run's card, by which its checkpoints know it."""
+    """The digest of a run's card, which identifies it in checkpoints."""
     with os_refusals(run / CARD):
         return hashlib.sha256(regular(run / CARD).read_bytes()).hexdigest()
 
@@ -64,7 +64,7 @@ def checkpoint_of(run: Path, which: str = "latest") -> Checkpoint:
 def open_run(path: str | Path, revision: str | None = None) -> Folder:
     """The card of a run with the weights of the checkpoint ``revision``, by default the latest.
 
-    Raises VieteError for a run without one, and for one that is damaged.
+    Raises VieteError for a run without that checkpoint, and for a damaged one.
     """
     path = Path(path)
     card, file = card_of(path), weights_beside(path)

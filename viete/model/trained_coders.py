@@ -29,8 +29,8 @@ NEEDED = ("W_enc", "W_dec", "b_dec")
 class LearnedCoder:
     """Arrays of features: W_enc (d, F), b_enc (F), W_dec (F, d), b_dec (d), perhaps threshold (F).
 
-    ``k`` is how many are active at a position, 0 where no number is given; ``model`` is whose
-    values they are of, ``reads`` and ``writes`` are their places.
+    ``k`` is the number of features active at a position, 0 where none is given; ``model`` is the
+    model whose values they describe, ``reads`` and ``writes`` are the names of those values.
     """
 
     arrays: Mapping[str, np.ndarray]
@@ -41,21 +41,21 @@ class LearnedCoder:
 
     @property
     def centred(self) -> bool:
-        """Whether b_dec is taken from what is read, as autoencoders do."""
+        """Whether b_dec is subtracted from the input, as in autoencoders."""
         return self.reads == self.writes
 
     @property
     def kind(self) -> str:
-        """What SAELens calls their architecture."""
+        """SAELens's name for the architecture."""
         if not self.centred:
             return "transcoder"
         return "topk" if self.k else "jumprelu" if "threshold" in self.arrays else "standard"
 
 
 def learned_coder(path: str | Path, revision: str | None = None) -> LearnedCoder:
-    """The features that a run learned, or those of a card with its weights beside it.
+    """The features that a run learned, or those of a card with its weights next to it.
 
-    Raises VieteError for a card that does not say of which place its features are.
+    Raises VieteError for a card that does not name the values of its features.
     """
     folder = open_run(path, revision)
     card, weights = folder.model, load_weights(folder.model, folder.tensors)
@@ -83,13 +83,13 @@ def learned_coder(path: str | Path, revision: str | None = None) -> LearnedCoder
 
 
 def active(card: CardData) -> int:
-    """How many features are active at a position; 0 where a card gives no number."""
+    """The number of features active at a position; 0 where a card gives no number."""
     tops = any(card.library_name(x) == "top" for e in card.equations for x in walk(e.right))
     return int(card.sizes["k"]) if tops else 0
 
 
 def widened(a: np.ndarray) -> np.ndarray:
-    """Half precision as single, which NumPy multiplies."""
+    """An array of half precision in single precision, for NumPy's products."""
     return a if a.dtype in (np.float32, np.float64) else a.astype(np.float32)
 
 

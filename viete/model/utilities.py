@@ -16,7 +16,7 @@ from viete.model.short_names import get_act_name
 
 
 def to_numpy(given: Any) -> np.ndarray:
-    """An array of any library, a list or a number, as NumPy's; of no gradient's business."""
+    """An array of any library, a list or a number, as a NumPy array without gradients."""
     if isinstance(given, list | tuple):
         given = [to_numpy(x) for x in given]
     found = in_numpy(given)
@@ -31,7 +31,7 @@ def get_corner(array: Array, n: int = 3) -> Array:
 
 
 def get_device() -> Any:
-    """The device that PyTorch computes on fastest here: CUDA's, Apple's, or the CPU."""
+    """PyTorch's fastest device here: CUDA's, Apple's, or the CPU."""
     torch = require("torch", "to look for its devices")
     if torch.cuda.is_available():
         return torch.device("cuda")
@@ -42,7 +42,7 @@ def test_prompt(
     prompt: str, answer: str | Sequence[str], model: Any, prepend_space_to_answer: bool = True,
     print_details: bool = True, prepend_bos: bool | None = None, top_k: int = 10,
 ) -> None:  # fmt: skip
-    """Print how a model ranks an answer to a prompt, token by token, and what it ranks first.
+    """Print how a model ranks an answer to a prompt, token by token, and its highest-ranked tokens.
 
     Of several answers the first tokens are compared.
     """

@@ -29,13 +29,13 @@ TERM, SCALE = Symbol("argument", "normed_term"), Symbol("argument", "normed_scal
 
 
 class NamedWeights:
-    """What a card with weights has by the names of TransformerLens: ``W_Q``, ``W_U``, ``cfg``."""
+    """The weights of a card by the names of TransformerLens: ``W_Q``, ``W_U``, ``cfg``."""
 
     card: CardData  # for the class that is made of this: the model as equations
 
     @property
     def weights(self) -> Mapping[str, Array]:
-        """For the class that is made of this: the weights by the card's names."""
+        """The weights by the card's names; the class that inherits this defines it."""
         raise NotImplementedError
 
     @cached_property
@@ -50,19 +50,19 @@ class NamedWeights:
 
     @cached_property
     def parameters_alone(self) -> Run:
-        """A run of nothing: formulas of weights can be asked of it."""
+        """A run without inputs, for formulas of weights."""
         return execute(program(self.card), {}, self.weights, [])
 
     def weight(self, name: str) -> Array:
         """A weight by its TransformerLens name: ``W_Q`` is (layer, head, d_model, d_head).
 
-        Raises VieteError for one that the card does not have.
+        Raises VieteError for a weight that the card does not have.
         """
         entry = conventions().weights[name]
         return self.stacked(*self.found_weight(entry))
 
     def found_weight(self, entry: Entry) -> tuple[tuple[str, ...], Expr]:
-        """Axes and formula of a weight. Raises VieteError for one that the card does not have."""
+        """Axes and formula of a weight. Raises VieteError where the card lacks it."""
         for row in entry.rows:
             if row.found[0] == num(0) and all(self.sizes.get(a) for a in row.axes):
                 return row.axes, num(0)
@@ -72,7 +72,7 @@ class NamedWeights:
         raise VieteError(f"{self.card.title} has no {entry.name}: no parameter of it is one")
 
     def stacked(self, axes: tuple[str, ...], formula: Expr) -> Array:
-        """The arrays of a formula over weights, those of all blocks on an axis in front."""
+        """The arrays of a formula over weights, for all blocks on an axis in front."""
         run = self.parameters_alone
         xp = run.arrays.xp
         if formula == num(0):
@@ -95,7 +95,7 @@ class NamedWeights:
 
     @cached_property
     def sizes(self) -> dict[str, int]:
-        """How long the axes of weights are that the card has."""
+        """The lengths of the weights' axes."""
         names, ready = self.names, program(self.card)
         sizes = {"head": count(self.card, names.heads), LAYER: names.layers}
         for entry in conventions().weights.values():
@@ -158,7 +158,7 @@ class NamedWeights:
         return Unembedding(self, ("W_U", "b_U"))
 
     def named_parameters(self) -> Iterator[tuple[str, Array]]:
-        """The weights that have names of TransformerLens: ``blocks.0.attn.W_Q`` and so on."""
+        """The weights with names of TransformerLens: ``blocks.0.attn.W_Q`` and so on."""
         for name, entry in conventions().weights.items():
             try:
                 array = self.weight(name)
@@ -180,11 +180,11 @@ class NamedWeights:
     tl_named_parameters = named_parameters
 
     def state_dict(self) -> dict[str, Array]:
-        """As `named_parameters`, as a dict."""
+        """The weights of `named_parameters` as a dict."""
         return dict(self.named_parameters())
 
     def parameters(self) -> Iterator[Array]:
-        """The weights themselves, by the card's parameters, for what changes or freezes them."""
+        """The weights themselves, one for each of the card's parameters, to change or freeze."""
         return iter(self.weights.values())
 
     # -- circuits ----------------------------------------------------------------------------------
@@ -206,7 +206,7 @@ class NamedWeights:
         return [f"L{k}H{h}" for k in range(cfg.n_layers) for h in range(cfg.n_heads)]
 
     def all_composition_scores(self, mode: str) -> Array:
-        """How far each head reads what each earlier one writes, (layer, head, layer, head).
+        """How strongly each head reads what each earlier one writes, (layer, head, layer, head).
 
         The norm of the product, over the product of the norms, of W_OV of the earlier head and of
         W_QK ("Q"), its transpose ("K") or W_OV ("V") of the later one; 0 for other pairs.
@@ -223,7 +223,7 @@ class NamedWeights:
     ) -> Array:
         """The sum of b_O and b_out of the blocks before ``layer``, (d_model).
 
-        With ``mlp_input`` with b_O of that block.
+        With ``mlp_input`` also b_O of that block.
         """
         biases = self.weight("b_O")[: layer + mlp_input]
         xp = array_namespace(biases)
@@ -248,8 +248,8 @@ class NamedWeights:
     def normed(self, name: str, terms: Array, scale: Array | None = None) -> Array:
         """A norm of the card applied to arrays (…, d_model): ``ln_final``, ``blocks.3.ln1``.
 
-        With a ``scale``, to terms of what it is applied to: divided by that and without β. Raises
-        VieteError where the card has no such norm.
+        With a ``scale``, applied to terms of the norm's input: divided by the scale and without β.
+        Raises VieteError where the card has no such norm.
         """
         general, layer = self.names.split(f"{name}.hook_scale")
         found = self.names.get(general)
@@ -278,13 +278,13 @@ class NamedWeights:
 
 
 def labelled(array: Array) -> Value:
-    """An array whose last axis has columns; the others have labels by their place from the end."""
+    """An array as a value: its last axis is the columns, the others are labelled by their place."""
     labels = tuple(f"axis {k}" for k in range(array.ndim, 1, -1))
     return Value(array, (*labels, COL))
 
 
 def count(card: CardData, letters: Any) -> int:
-    """How many values index letters have together."""
+    """The number of values that index letters have together."""
     out = 1
     for letter in letters:
         out *= len(program(card).range_of(letter))
@@ -292,7 +292,7 @@ def count(card: CardData, letters: Any) -> int:
 
 
 def applied_to(found: Found, card: CardData) -> str | None:
-    """The function that is applied to a value, in the equation that the value is in."""
+    """The function that is applied to a value, in the equation that contains the value."""
     right = found.place.right if found.place is not None else None
     for e in walk(right) if right is not None else ():
         if isinstance(e, Apply) and e.op in card.function and e.args[0] == found.formula:
@@ -301,7 +301,7 @@ def applied_to(found: Found, card: CardData) -> str | None:
 
 
 def number(found: Found, card: CardData) -> float | None:
-    """The ε of a norm."""
+    """The ε of a norm, as a number."""
     assert found.place is not None
     e = found.place.letters["epsilon"]
     assert isinstance(e, Expr)
