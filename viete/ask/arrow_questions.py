@@ -24,7 +24,7 @@ UNEMBEDDING = ("W_U", "U")
 
 
 def arrow_sides(text: str) -> tuple[str, str, str] | None:
-    """The start, the label and the end of an arrow; None of another question."""
+    """The start, the label and the end of an arrow; None for any other question."""
     found = LATEX.search(text) or PLAIN.search(text)
     if found is None:
         return None
@@ -55,7 +55,7 @@ class ArrowReader:
     opener: Expander
 
     def read(self, text: str) -> Expr:
-        """One side, with numbers for its blocks."""
+        """Parse one side, with numbers for its blocks."""
         return self.opener.numbered(self.run.parse(text), {})
 
     def by_head(self, start: Pick, head: Expr, end: Expr, label: str, last: str) -> Expr:
@@ -95,7 +95,7 @@ class ArrowReader:
         return self.reading(next(p for p in parts if p.kind == ATOM), start)
 
     def reading(self, part: Summand, start: Pick) -> Expr:
-        """A term that is linear in the stream, of another vector in the place of the stream's."""
+        """A term that is linear in the stream, with another vector instead of the stream's."""
         opener = self.opener
         while key_of(part.focus) not in opener.carried:
             inner = [p for p in opener.lines.parts(opener.opened(part.focus)) if p.kind == ATOM]

@@ -21,7 +21,7 @@ from viete.notation.tree import Expr, Num, Pick, Ref, num, transform
 
 @dataclass(frozen=True)
 class Vertex:
-    """A residual vector ``x^i_j``, or where terms begin and end: an embedding, an MLP, all.
+    """A residual vector ``x^i_j``, or an end of the terms: an embedding, an MLP, the whole.
 
     ``label`` is its name without the position, ``tex`` that name as a formula of LaTeX. ``stream``
     says that it is a residual vector.
@@ -38,10 +38,10 @@ class Vertex:
 
 @dataclass
 class Edge:
-    """From one vertex to another, by what: the sum of the terms that pass, that of their sizes.
+    """An arrow between two vertices: the sum of the terms through it, and the sum of their sizes.
 
-    ``terms`` are the labels of these terms with their values, and ``opens`` what made what it
-    starts from, where that is a question of its own.
+    ``terms`` are the labels of these terms with their values. ``opens`` asks what its start was
+    made of, where that is a question.
     """
 
     start: str
@@ -55,11 +55,11 @@ class Edge:
 
 @dataclass
 class Arrows:
-    """The graph of an expansion; ``of`` is the expression that all leads to.
+    """The graph of an expansion; all arrows lead to the expression ``of``.
 
-    ``hidden`` is an arrow to it for the terms that the expansion does not list, so many as
-    ``count`` says, and ``rests`` are such for other vertices, with how many each is. ``rows`` are
-    names of blocks, where a block has no stream.
+    ``hidden`` is an arrow to it for the ``count`` terms that the expansion does not list. ``rests``
+    are such arrows to other vertices, each with its number of terms. ``rows`` are names of blocks,
+    for blocks without a stream.
     """
 
     of: str
@@ -73,7 +73,7 @@ class Arrows:
     def add(
         self, start: Vertex, end: Vertex, by: str, value: float, mass: float, term: str
     ) -> None:  # fmt: skip
-        """One more term through an arrow."""
+        """Add one term to an arrow."""
         for node in (start, end):
             self.nodes.setdefault(node.name, node)
         there = self.arrows.setdefault((start.name, end.name, by), Edge(start.name, end.name, by))
@@ -82,7 +82,7 @@ class Arrows:
 
 
 def arrows(e: Expansion) -> Arrows:
-    """The graph of the terms that an expansion lists, by size the first.
+    """The graph of the terms that an expansion lists, the largest first.
 
     Raises VieteError where none of them is of a block.
     """
@@ -101,13 +101,13 @@ def arrows(e: Expansion) -> Arrows:
 
 
 def value_of_term(term: Term | Remainder) -> float:
-    """The number that a term is; of a vector its length."""
+    """The value of a term; for a vector, its length."""
     value = floats(term.value)
     return term.size if value.ndim else float(value)
 
 
 def follow(out: Arrows, e: Expansion, term: Term) -> None:
-    """The arrows of one term, from the expression back to where it begins."""
+    """Add the arrows of one term, from the expression back to where the term begins."""
     position, value, first = row_of(e), value_of_term(term), True
     end = Vertex(out.of, label=out.of, tex=e.run.in_words(e.formula, "latex"))
     marks = term.counted
@@ -137,14 +137,14 @@ def follow(out: Arrows, e: Expansion, term: Term) -> None:
 
 
 def focus_node(term: Term, block: int, position: int | None) -> Vertex:
-    """What a term begins with: an embedding, a sub-layer."""
+    """The vertex where a term begins: an embedding, a sub-layer."""
     put: dict[str, Expr] = {k: num(v) for k, v in term.letters.items()}
     focus = term.expansion.card.substitute(term.family.focus, letters=put)
     return vertex(term.expansion.run, focus, block, position)
 
 
 def vertex(run: Run, e: Expr, block: int, position: int | None, token: str = "") -> Vertex:
-    """A value as a vertex: its label is without the row of the position."""
+    """A value as a vertex; its label omits the row of the position."""
 
     def without_row(x: Expr) -> Expr | None:
         if not isinstance(x, Pick):
@@ -159,7 +159,7 @@ def vertex(run: Run, e: Expr, block: int, position: int | None, token: str = "")
 
 
 def stream_node(e: Expansion, letter: str, block: int, position: int | None) -> Vertex:
-    """``x^i_j``, with the token that stands there."""
+    """The vertex ``x^i_j``, with the token at its position."""
     carried = [q for q in e.card.equations if q.name in e.expander.carried
                and q.loop is not None and q.loop.index == letter]  # fmt: skip
     symbol = carried[-1].left.symbol
@@ -174,7 +174,7 @@ def stream_node(e: Expansion, letter: str, block: int, position: int | None) -> 
 
 
 def row_of(e: Expansion) -> int | None:
-    """The position that an expression is about, where it is about one."""
+    """The position that an expression is about, or None."""
     for x in e.picked_values():
         if (end := x.from_end(0)) is not None:
             return e.length_of(x.value) - end
@@ -188,8 +188,8 @@ def arrows_json(graph: Arrows) -> str:
     """The graph as JSON.
 
     ``of`` is the expression; ``nodes`` have a name, a block, a position and its token, a label and
-    TeX; ``arrows`` a start, an end, what they go by, a value, a mass and their terms.
-    ``hidden`` is what is not listed, ``count`` how many terms that are.
+    TeX; ``arrows`` a start, an end, what they pass through, a value, a mass and their terms.
+    ``hidden`` is the arrow for terms not listed, and ``count`` their number.
     """
     said = {
         "of": graph.of,

@@ -32,7 +32,7 @@ QUESTIONS = 8  # cards of questions that stay with the program of a run
 
 @dataclass(frozen=True)
 class Given:
-    """A value of one's own: its name, its shape on paper, and its entries with labels."""
+    """A value given with a question: its name, its shape on paper, and its entries with labels."""
 
     symbol: Symbol
     shape: tuple[int, ...]
@@ -48,13 +48,12 @@ class Given:
 def asked(
     run: Run, values: Mapping[str, Any], against: Run | None = None, of: str | None = None
 ) -> Run:  # fmt: skip
-    """The run that questions about ``run``, about ``values`` by their names and about a second run
-    are asked of; ``run`` itself where there is neither.
+    """The run for questions about ``run``, given ``values`` and a second run, or ``run`` itself.
 
-    The names of ``against`` have a prime: ``x'^3``. ``of`` is the number that ``∂x^3`` is a
-    derivative of; ``∂x'^3`` is of that number of the second run. Raises VieteError for a name that
-    the card has, for what is not a vector, matrix or number, and for two runs in different kinds of
-    numbers.
+    ``values`` are by their names. The names of ``against`` have a prime: ``x'^3``. ``of`` is the
+    number that ``∂x^3`` is a derivative of; ``∂x'^3`` is of that number of the second run. Raises
+    VieteError for a name that the card has, for a value that is not a vector, matrix or number, and
+    for two runs in different kinds of numbers.
     """
     if against is not None and not isinstance(against, Run):
         raise VieteError(f"against must be another run, not {against!r:.60}")
@@ -88,7 +87,7 @@ def asked(
 
 @dataclass(frozen=True)
 class Beside:
-    """What the values and the index letters of a second run are called beside the first."""
+    """Names for the values and the index letters of a second run."""
 
     names: Mapping[str, str]
     labels: Mapping[str, str]
@@ -114,7 +113,7 @@ def question_card(
 
 
 def measured(run: Run) -> CardData:
-    """A run's card with the lengths of its texts."""
+    """A run's card in which the lengths of texts are the run's."""
     card = run.program.model
     dims = tuple(
         d if d.at_most is None or d.name not in run.sizes
@@ -125,9 +124,9 @@ def measured(run: Run) -> CardData:
 
 
 def shared(run: Run, other: Run) -> set[str]:
-    """The dimensions and index letters of another run that are the same number in this one.
+    """The dimensions and index letters of another run with the same number in this one.
 
-    Or that have no meaning in this one.
+    Names that mean nothing in this run are included.
     """
     a, b = run.program.model, other.program.model
     sizes = {n for n in run.sizes.keys() & other.sizes if run.sizes[n] == other.sizes[n]}
@@ -140,7 +139,7 @@ def shared(run: Run, other: Run) -> set[str]:
 
 
 def own_value(run: Run, name: str, value: Any) -> Given:
-    """A vector, a matrix or a number of one's own, in the run's numbers."""
+    """A given vector, matrix or number, in the run's numbers."""
     symbol = own_symbol(run.program.model, name, "input")
     array = as_array(name, value)
     if not isinstance(array, np.ndarray):
@@ -168,7 +167,7 @@ def own_value(run: Run, name: str, value: Any) -> Given:
 
 
 def own_symbol(card: CardData, name: str, kind: str) -> Symbol:
-    """The symbol of a value of one's own. Raises VieteError for a name that the card has."""
+    """The symbol of a given value. Raises VieteError for a name that the card has."""
     symbol = parse_name(Text(name), kind, set())
     if {symbol.base, symbol.key} & {*card.scope.symbols, *card.names}:
         what = {"dim": "a dimension", "input": "an input", "parameter": "a weight"}

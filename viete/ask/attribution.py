@@ -43,7 +43,7 @@ from viete.notation.tree import (
 
 @dataclass(frozen=True)
 class Effect:
-    """What a number owes to one value: the estimate, and the exact effect if that was asked for."""
+    """The contribution of a value to a number: the estimate, and the exact effect if asked for."""
 
     name: str
     estimate: float
@@ -52,11 +52,11 @@ class Effect:
 
 @dataclass(frozen=True)
 class Attribution(Displayed):
-    """What a number owes to each member of a family of values.
+    """The contribution of each member of a family of values to a number.
 
     ``entries`` has the axes ``axes``: the letters of ``by``, then the rows and columns of a member.
-    ``estimate`` is its sum over these, and ``exact`` has an effect for each member, or is None.
-    Of several texts all are sums.
+    ``estimate`` is its sum over these, and ``exact`` has an effect for each member, or is None. For
+    several texts all are sums.
     """
 
     of: str
@@ -73,7 +73,7 @@ class Attribution(Displayed):
         return a.sum(axis=tuple(range(len(self.letters), a.ndim)))
 
     def __iter__(self) -> Iterator[Effect]:
-        """A share for each member, the largest first."""
+        """The effects of the members, the largest first."""
         estimate = self.estimate
         shares = []
         for place in np.ndindex(estimate.shape):
@@ -85,7 +85,7 @@ class Attribution(Displayed):
         return iter(sorted(shares, key=lambda s: -abs(s.estimate)))
 
     def page(self, style: str = "unicode", top: int | None = None) -> list[Block]:
-        """A row for each of the largest."""
+        """A table with a row for each of the largest effects."""
         header = ["value", "estimate", "exact"][: 2 + (self.exact is not None)]
         rows = [[s.name, f"{s.estimate:+.4f}", *([] if s.exact is None else [f"{s.exact:+.4f}"])]
                 for s in list(self)[:top]]  # fmt: skip
@@ -99,7 +99,7 @@ def attributed(
     run: Run, of: str, by: str, against: Run | None = None, steps: int = 1, exact: bool = False,
     held: Sequence[str] = (),
 ) -> Attribution:  # fmt: skip
-    """What a number of a run owes to the values ``by``; see `viete.nouns.run.Questions.attribute`.
+    """Attribute a number of a run to the values ``by``; see `viete.nouns.run.Questions.attribute`.
 
     Raises VieteError for a ``by`` that is not a value of an equation.
     """
@@ -139,13 +139,13 @@ def attributed(
 
 
 def primed(e: Expr, ref: Ref) -> str:
-    """What a value of a second run is called, or a row of one."""
+    """The name, with primes, of a second run's value or of a row of it."""
     other = replace(ref, symbol=replace(ref.symbol, base=ref.symbol.base + "'"))
     return show(replaced(e, {ref: other}))
 
 
 def numbers(run: Run, e: Expr) -> dict[str, Sequence[int]]:
-    """The values of each free letter: the blocks that there are, all heads, all positions."""
+    """The values of each free letter: the card's blocks, all heads, all positions."""
     q = query(run, e)
     out: dict[str, Sequence[int]] = {}
     for letter in [x.name for x in walk(e) if isinstance(x, Idx)]:
@@ -160,7 +160,7 @@ def numbers(run: Run, e: Expr) -> dict[str, Sequence[int]]:
 
 
 def rerun(run: Run, changes: Mapping[Member, Intervention]) -> Run:
-    """The run once more, with other values in the place of some."""
+    """The run again, with some values replaced."""
     names = set(whole_names(run.program.model)) - run.program.computed
     origins = {name: Origin(run, name, {}) for name in names}
     new = run.extended(run.program, run.sizes, {}, origins)
@@ -171,7 +171,7 @@ def rerun(run: Run, changes: Mapping[Member, Intervention]) -> Run:
 def moved(
     run: Run, ref: Ref, turns: Sequence[Mapping[str, int]], against: Run | None, part: float
 ) -> Run:
-    """The run with all values of a family so far on the way from the other run's, or from 0."""
+    """The run with a family's values on the way from the other run's, or from 0, to their own."""
     changes = {}
     for turn in turns:
         member = ref.key, run.program.places(ref, turn)
@@ -187,12 +187,12 @@ def moved(
 
 
 def always(value: Value) -> Intervention:
-    """A value in the place of another."""
+    """An intervention that always puts in one value."""
     return lambda *_: value
 
 
 def other(run: Run, member: Member, against: Run | None) -> Value:
-    """The value that takes a value's place: another run's, or 0."""
+    """The value that replaces a member: another run's, or 0."""
     if against is None:
         return run.arrays.entrywise(
             "times", [run.lookup(*member).frozen(), run.arrays.number(Fraction(0))]
@@ -202,7 +202,7 @@ def other(run: Run, member: Member, against: Run | None) -> Value:
 
 
 def between(run: Run, a: Value, b: Value, part: float) -> Value:
-    """A value on the way from one to another."""
+    """A value on the line from one value to another."""
     arrays = run.arrays
     way = arrays.entrywise("sub", [b.frozen(), a.frozen()])
     step = arrays.entrywise("times", [way.frozen(), Value(part, (), True)])
@@ -212,7 +212,7 @@ def between(run: Run, a: Value, b: Value, part: float) -> Value:
 def effect(
     run: Run, of: str, by: str, instead: str, letters: Sequence[str]
 ) -> np.ndarray:  # fmt: skip
-    """What is lost of a number when another value takes the place of one member, for each alone."""
+    """The decrease of a number when another value replaces one member, for each separately."""
     changed = run.answer(f"({of}) with {by} = {instead}")
     whole, found = floats(run[of]), floats(changed.array)
     order = [changed.axes.index(x) for x in letters]

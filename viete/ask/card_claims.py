@@ -32,10 +32,10 @@ NAMES = {"row": "row", "col": "column", "batch": "sequence"}
 
 @dataclass(frozen=True)
 class Verdict:
-    """One claim and what became of it over ``texts`` runs; ``proof`` says why it always holds.
+    """One claim and its verdict over ``texts`` runs; ``proof`` says why it always holds.
 
-    ``written`` is the claim with its tokens by their words. ``instead`` says that other texts were
-    given than the file has that it names.
+    ``written`` is the claim with its tokens as words. ``instead`` says that the given texts
+    replaced those of the file that the claim names.
     """
 
     claim: Claim
@@ -47,17 +47,17 @@ class Verdict:
 
     @property
     def failure(self) -> Witness | None:
-        """Where the claim is false."""
+        """The place where the claim is false, or None."""
         return self.finding.failure
 
     @property
     def ok(self) -> bool:
-        """Whether it is as it is said to be: true, or false of a claim that is said to be."""
+        """Whether the verdict is the expected one: true, or false of a claim given as false."""
         return not self.finding.empty and (self.failure is None) != self.claim.refuted
 
     @property
     def word(self) -> str:
-        """The verdict in a word; in capitals where it is not as it is said to be."""
+        """The verdict in a word; in capitals if it is not the expected one."""
         if self.finding.empty:
             return "EMPTY"
         if self.claim.refuted:
@@ -65,7 +65,7 @@ class Verdict:
         return "proved" if self.proof else "holds" if self.failure is None else "FALSE"
 
     def lines(self) -> list[str]:
-        """The verdict as text: the claim, then what was found of it."""
+        """The verdict as text: the claim, then what was found."""
         said = self.written
         said += f": {self.claim.meaning}" if self.claim.meaning else ""
         text = self.claim.text
@@ -74,7 +74,7 @@ class Verdict:
         return [f"  {self.word:7} {said}", f"          {self.found()}"]
 
     def found(self) -> str:
-        """What was found, in a line."""
+        """What was found, in one line."""
         claim = self.claim
         over = f"{self.texts} text{'s' * (self.texts != 1)}"
         if claim.texts:
@@ -84,7 +84,7 @@ class Verdict:
         return self.measured(over)
 
     def measured(self, over: str) -> str:
-        """What was found in runs."""
+        """What was found on the runs."""
         claim, out = self.claim, self.finding
         if out.empty:
             return f"it says nothing: nothing satisfies its conditions, over {over}"
@@ -101,7 +101,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Claims(Displayed):
-    """What became of a card's claims: ``of`` says of which weights and inputs."""
+    """The verdicts on a card's claims; ``of`` says with which weights and inputs."""
 
     card: str
     of: str
@@ -115,14 +115,14 @@ class Claims(Displayed):
 
     @property
     def ok(self) -> bool:
-        """Whether every claim that can be read is as it is said to be, and there is one."""
+        """Whether all verdicts are the expected ones, and at least one if there are statements."""
         return all(v.ok for v in self.verdicts) and not (self.unread and not self.verdicts)
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
 
     def joined(self, other: Claims) -> Claims:
-        """These and others in one report."""
+        """This report with the claims of another added."""
         return replace(
             self,
             verdicts=(*self.verdicts, *other.verdicts),
@@ -134,7 +134,7 @@ class Claims(Displayed):
 
     @property
     def first_line(self) -> str:
-        """What the claims are of."""
+        """A line that says what the claims are of."""
         if self.why_not:
             return f"Its claims were not evaluated: {self.why_not}."
         if not self.verdicts:
@@ -143,12 +143,12 @@ class Claims(Displayed):
         return f"Claims of {self.card}, with {self.of}, {near}:"
 
     def lines(self) -> list[str]:
-        """The verdicts as text, with the numbers of what is false."""
+        """The verdicts as text, with the numbers of each false claim."""
         return [self.first_line, *(line for v in self.verdicts for line in v.lines()),
                 *self.notes()]  # fmt: skip
 
     def page(self, style: str = "unicode") -> list[Block]:
-        """A row for each verdict."""
+        """A table with a row for each verdict."""
         rows = [[f"**{v.word}**", literal(v.written), v.claim.meaning, literal(v.found())]
                 for v in self.verdicts]  # fmt: skip
         out: list[Block] = [paragraph(self.first_line)]
@@ -156,7 +156,7 @@ class Claims(Displayed):
         return [*out, *([CodeBlock("\n".join(notes))] if (notes := self.notes()) else [])]
 
     def notes(self) -> list[str]:
-        """What is to be known besides, a line each."""
+        """Further notes, a line each."""
         out: list[str] = []
         if self.defined:
             out.append(f"Defined for them: {', '.join(self.defined)}.")
@@ -169,7 +169,7 @@ class Claims(Displayed):
 
 
 def numbers_of(f: Witness, claim: Claim) -> str:
-    """The two sides of a false claim, where they are furthest apart."""
+    """The two sides of a false claim at the place where they differ most."""
     alone = isinstance(claim.statement, Apply) and claim.statement.op in COMPARISONS
     return (
         f"{'' if alone else f'{f.comparison}: '}left {f.left:.6g}, right {f.right:.6g}, a "
@@ -178,7 +178,7 @@ def numbers_of(f: Witness, claim: Claim) -> str:
 
 
 def place_text(where: Mapping[str, int]) -> str:
-    """``i 2, row 3, column 0``."""
+    """A place as text: ``i 2, row 3, column 0``."""
     return ", ".join(f"{NAMES.get(s, s)} {k}" for s, k in where.items()) or "its only number"
 
 
@@ -194,13 +194,13 @@ def check_claims(
     With the ``meaning`` 'float' that is in float64, to rounding; with 'exact' all is decided.
 
     ``weights`` are by the names of `parameter_shapes`; without them they are the card's own
-    ``value`` column, and what has none is drawn. ``texts`` are ids (n) for the first input, one run
-    each; without them, and without an input of ``inputs``, an input is drawn, unless the card has a
-    default. A claim that names texts that are drawn is evaluated on those, and one that names a
-    file on this where no texts are given; ``read`` gives the ids of a file of texts, and ``words``
-    are the tokens'. What is drawn comes from ``seed``, weights and inputs three times, texts that a
-    claim names twelve times. Raises VieteError for weights or inputs that do not fit the card, and
-    for a claim about a block that is not there.
+    ``value`` column, and weights without a value are drawn. ``texts`` are ids (n) for the first
+    input, one run each; without them, and without an input of ``inputs``, an input is drawn, unless
+    the card has a default. A claim that names drawn texts is evaluated on these, and one that names
+    a file on that file if no texts are given; ``read`` gives the ids of a file of texts, and
+    ``words`` are the words of tokens. Draws come from ``seed``: weights and inputs three times,
+    texts that a claim names twelve times. Raises VieteError for weights or inputs that do not fit
+    the card, and for a claim about a missing block.
     """
     claims = card.claims if claims is None else claims
     if not claims:
@@ -244,7 +244,7 @@ def check_claims(
 
 
 def at(out: Finding, place: Mapping[str, int]) -> Finding:
-    """An outcome whose places say also in which run they are."""
+    """A finding whose places also name the run."""
 
     def moved(x: Witness | None) -> Witness | None:
         return x and replace(x, where={**x.where, **place})
@@ -253,7 +253,7 @@ def at(out: Finding, place: Mapping[str, int]) -> Finding:
 
 
 def smaller(card: CardData) -> str:
-    """An example of small dimensions: a 64th of each large one that is a number of its own."""
+    """An example of small dimensions: each large one that is a plain number, divided by 64."""
     shapes = [card.size(e) for p in card.parameters for e in p.shape]
     sizes = {n for s in shapes if s is not None for n in s.substitute(card.definitions).names()}
     large = {d.name: int(card.sizes[d.name]) for d in card.dims

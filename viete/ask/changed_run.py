@@ -54,7 +54,7 @@ def changed_run(run: Run, texts: Sequence[Text]) -> Run:
 
 
 def others_first(run: Run) -> CardData:
-    """The card of a run, in which the values of another run are there before its own."""
+    """The card of a run, in which the values of another run come before its own."""
     card = run.program.model
     of = {e.name: run.origins[e.name].run if run.origins else run for e in card.equations}
     own = of[card.equations[0].name]
@@ -63,7 +63,7 @@ def others_first(run: Run) -> CardData:
 
 
 def check_one(text: Text, card: CardData, scope: Scope) -> None:
-    """That an equation is one change, and not one for each value of a letter."""
+    """Check that an equation is one change, and not one for each value of a letter."""
     change = parse_replacement(text, card, scope)
     if not isinstance(change, Replacement):
         raise text.error(f"{change.left.symbol.key} is not a value of {card.title}")

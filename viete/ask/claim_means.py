@@ -23,19 +23,19 @@ from viete.notation.tree import Bind, Expr, replaced, signed
 
 
 def is_over_texts(claim: Claim) -> bool:
-    """Whether a claim has a sum, a mean or a greatest value over texts in it."""
+    """Whether a claim contains a sum, a mean or a maximum over texts."""
     return any(TEXTS in e.binders for e in claim.formulas)
 
 
 @dataclass
 class OverTexts:
-    """What the binders over texts of a claim come to, run by run."""
+    """The values of a claim's sums, means and maxima over texts, collected run by run."""
 
     claim: Claim
     found: dict[Bind, list[float]] = field(default_factory=dict)
 
     def add(self, run: Run) -> None:
-        """Take in what a run has below each binder. Raises VieteError for what is not a number."""
+        """Add a run's value below each binder. Raises VieteError for one that is not a number."""
         for b in (b for e in self.claim.formulas for b in outermost(e)):
             value = np.asarray(host(run.ordered(run.evaluate(query(run, b.body)), ())))
             if value.size != 1 or b.op not in FOLDS:
@@ -46,13 +46,13 @@ class OverTexts:
             self.found.setdefault(b, []).append(float(value.item()))
 
     def made(self) -> Claim:
-        """The claim with numbers in the place of these."""
+        """The claim with numbers instead of its binders over texts."""
         put: dict[Expr, Expr] = {b: number(float(FOLDS[b.op](v))) for b, v in self.found.items()}
         return self.claim.over(lambda e: replaced(e, put))
 
 
 def number(value: float) -> Expr:
-    """A finite number as a formula. Raises VieteError for another."""
+    """A finite number as a formula. Raises VieteError for one that is not finite."""
     if not np.isfinite(value):
         raise VieteError(f"over {TEXTS} this gives {value}, which is not a number")
     return signed(Fraction(value))

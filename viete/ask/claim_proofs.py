@@ -18,7 +18,7 @@ from viete.rewrite.opening import without_calls
 
 
 def proof_of(card: CardData, claim: Claim) -> str:
-    """What proves a claim, in words; empty where nothing is found."""
+    """The proof of a claim, in words; empty if none is found."""
     links, used = [claim.statement], list[str]()
     while links:
         link = links.pop()
@@ -54,7 +54,7 @@ def equation(card: CardData, a: Expr, b: Expr) -> list[str] | None:
 
 
 def order(card: CardData, low: Expr, high: Expr, strict: bool) -> list[str] | None:
-    """What one formula is at most another by, or less than it; None where no proof is found."""
+    """The facts by which ``low`` is at most ``high``, or less; None where no proof is found."""
     a, b = bounds(card, low), bounds(card, high)
     if a.most < b.least or (a.most == b.least and not strict):
         return [*a.facts, *b.facts]
@@ -70,7 +70,7 @@ def order(card: CardData, low: Expr, high: Expr, strict: bool) -> list[str] | No
 
 
 def bounds(card: CardData, e: Expr) -> Bounds:
-    """The bounds of a formula, with what its functions of the card's values stand for."""
+    """The bounds of a formula, with calls of the card's functions of values written out."""
     try:
         return bounding(card).of(without_calls(card, e))
     except VieteError:  # of too many blocks, one after the other

@@ -33,7 +33,7 @@ LENGTHS = (5, 2, 7)  # of a draw's texts
 
 @dataclass(frozen=True)
 class ClaimRuns:
-    """The runs that claims are held to; ``loose`` says whether the weights are drawn.
+    """The runs on which claims are checked; ``loose`` says whether the weights are drawn.
 
     ``words`` are those of a tokenizer, if the card has none.
     """
@@ -50,7 +50,7 @@ class ClaimRuns:
 
     @property
     def of(self) -> str:
-        """Which weights and inputs these are, in words."""
+        """The weights and inputs of these runs, in words."""
         missing = [i.name for i, _ in self.ready.inputs.values() if i.default is None]
         missing = [name for name in missing if name not in self.inputs]
         if self.texts is not None:
@@ -65,9 +65,9 @@ class ClaimRuns:
         return " and ".join(of)
 
     def runs(self, source: str, count: int = 0) -> Iterator[tuple[dict[str, int], Run]]:
-        """Each run on these texts, or on what is given or drawn, and which one it is.
+        """Each run, on these texts or on given or drawn inputs, with the place that names it.
 
-        Texts that are given take the place of a file's.
+        Given texts replace those of a file.
         """
         texts = self.texts
         if source and (texts is None or is_drawn(source)):
@@ -93,9 +93,9 @@ class ClaimRuns:
     def inputs_of(
         self, text: Example, texts: Sequence[Example | None], drawn: bool
     ) -> dict[str, Array]:
-        """The inputs that a text gives: its ids, and the tokens and numbers that texts have.
+        """The inputs that a text gives: its ids, and the tokens and numbers that come with texts.
 
-        Raises VieteError for a text that is not drawn without a token or a number that the card
+        Raises VieteError for a text that is not drawn and lacks a token or a number that the card
         needs.
         """
         first, *others = self.ready.model.inputs
@@ -118,7 +118,7 @@ class ClaimRuns:
 
     @property
     def draws_inputs(self) -> bool:
-        """Whether an input that has no default is not given."""
+        """Whether an input without a default is not given."""
         found = (i for i, _ in self.ready.inputs.values() if i.default is None)
         return any(i.name not in self.inputs for i in found)
 
@@ -132,7 +132,7 @@ class ClaimRuns:
 
 
 def random_weights(card: CardData, seed: int) -> dict[str, np.ndarray]:
-    """Weights of which none is 0 and no norm 1, unless the card's ``value`` column says so."""
+    """Random weights, none 0 and no norm 1 unless the card's ``value`` column says so."""
     plain = tuple(replace(p, init="") for p in card.parameters)
     return initial_weights(replace(card, parameters=plain), seed)
 
@@ -140,7 +140,7 @@ def random_weights(card: CardData, seed: int) -> dict[str, np.ndarray]:
 def random_inputs(
     ready: Program, draw: np.random.Generator, length: int, given: Mapping[str, Array]
 ) -> dict[str, np.ndarray]:
-    """A value for each input that has none; texts are ``length`` long where the card allows it.
+    """A value for each missing input; texts have ``length`` tokens where the card allows it.
 
     Texts whose length is another dimension have another length.
     """
@@ -165,7 +165,7 @@ def random_inputs(
 def random_input(
     ready: Program, item: Input, sizes: Mapping[str, Fraction], draw: np.random.Generator
 ) -> np.ndarray:
-    """One input: any of its whole numbers, or normal ones."""
+    """One input: integers of its range, or normally distributed numbers."""
 
     def number(e: Any) -> int:
         size = ready.model.size(e)

@@ -18,7 +18,7 @@ _DRAWN = re.compile(r"(repeated|random)\((\d{1,7})\)")
 
 
 def is_drawn(source: str) -> bool:
-    """Whether the texts of a name are drawn, and no file's."""
+    """Whether the texts of a name are drawn instead of read from a file."""
     return _DRAWN.fullmatch(source) is not None
 
 
@@ -27,9 +27,9 @@ def texts_of(
 ) -> Texts:  # fmt: skip
     """The texts of a name, as ids (n) of the card's first input.
 
-    ``random(32)`` are texts of 32 tokens, ``repeated(16)`` such of 16 tokens, and then the same
-    again; these 16 differ where the vocabulary is large enough. ``count`` of them are drawn with
-    ``seed``, or `TEXTS`. Any other name is a file, which ``read`` knows, and of which the first
+    ``random(32)`` are texts of 32 tokens, ``repeated(16)`` texts of 16 tokens that are repeated
+    once; these 16 differ where the vocabulary is large enough. ``count`` of them, or `TEXTS`, are
+    drawn with ``seed``. Any other name is a file, which ``read`` reads, and of which the first
     ``count`` are taken. Raises VieteError for a card whose first input is not text, and for a file
     with fewer texts.
     """
@@ -61,7 +61,7 @@ def texts_of(
 
 
 def vocabulary_of(card: CardData) -> tuple[int, int]:
-    """The least and the greatest token of a card's first input."""
+    """The smallest and the largest token of a card's first input."""
     item = card.inputs[0] if card.inputs else None
     sizes = [] if item is None or len(item.shape) != 1 else [item.low, item.high]
     found = [card.size(e) for e in sizes if e is not None]

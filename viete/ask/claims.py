@@ -34,11 +34,11 @@ Choice = tuple[tuple[str, int], ...]  # values of the letters of which one is en
 
 @dataclass(frozen=True)
 class Finding:
-    """What became of a claim for some values of its letters.
+    """The result of checking a claim for some values of its letters.
 
-    ``failure`` is where it is false, ``closest`` where one that holds comes nearest to that, and
-    ``choice`` what was chosen for the letters of which one value is enough. Where nothing satisfied
-    its conditions it is ``empty``.
+    ``failure`` is where it is false, ``closest`` where a true one comes nearest to failing, and
+    ``choice`` the chosen values of letters that need one value only. It is ``empty`` if nothing
+    satisfies its conditions.
     """
 
     failure: Witness | None = None
@@ -48,12 +48,12 @@ class Finding:
 
     @property
     def ok(self) -> bool:
-        """Whether it says something, and that holds."""
+        """Whether the claim is not empty and holds."""
         return self.failure is None and not self.empty
 
 
 def all_of(outcomes: Iterable[Finding]) -> Finding:
-    """Of a claim that holds where each of these does: the worst of them."""
+    """The finding of a claim that holds if each of these does: the worst of them."""
     found = [x for x in outcomes if not x.empty]
     if not found:
         return Finding(empty=True)
@@ -61,7 +61,7 @@ def all_of(outcomes: Iterable[Finding]) -> Finding:
 
 
 def one_of(outcomes: Iterable[Finding]) -> Finding:
-    """Of a claim that holds where one of these does: the best of them."""
+    """The finding of a claim that holds if one of these does: the best of them."""
     found = [x for x in outcomes if not x.empty]
     if not found:
         return Finding(empty=True)
@@ -69,7 +69,7 @@ def one_of(outcomes: Iterable[Finding]) -> Finding:
 
 
 def badness(x: Finding) -> tuple[bool, float]:
-    """False ones after others, and among equals those of the larger excess."""
+    """A sort key: findings that fail come last, and a larger excess comes later."""
     worst = x.failure or x.closest
     if worst is None:
         return x.failure is not None, -np.inf
@@ -77,7 +77,7 @@ def badness(x: Finding) -> tuple[bool, float]:
 
 
 def outcomes(run: Run, claim: Claim) -> dict[Choice, Finding]:
-    """What a claim says of one run, for each choice of the blocks and heads in ``some``.
+    """The findings of a claim on one run, for each choice of the blocks and heads in ``some``.
 
     Raises VieteError, with the claim's place, for a value that the run does not have.
     """
@@ -99,7 +99,7 @@ def outcomes(run: Run, claim: Claim) -> dict[Choice, Finding]:
 
 
 def outcome(run: Run, claim: Claim, place: Mapping[str, int], env: Env[Value]) -> Finding:
-    """A claim for given values of its blocks and of what was chosen."""
+    """The finding of a claim for given values of its blocks and of the chosen letters."""
     inner = chosen(run, claim, env)
     if inner is None:
         return Finding(empty=True)
@@ -139,10 +139,9 @@ def instances(
 
 
 def chosen(run: Run, claim: Claim, env: Env[Value]) -> Env[Value] | None:
-    """The letters with the values that satisfy a claim's conditions, one case beside the other.
+    """The letters with the values that satisfy a claim's conditions, case by case.
 
-    None where there is none. Letters that no condition is about keep all their values, and need no
-    cases.
+    None if no values do. Letters without conditions keep all their values, and need no cases.
     """
     conditions = [*in_ranges(claim), *claim.given]
     about = frozenset[str]().union(*(c.free for c in conditions))
@@ -171,7 +170,7 @@ def chosen(run: Run, claim: Claim, env: Env[Value]) -> Env[Value] | None:
 
 
 def with_cases(env: Env[Value], cases: Mapping[str, Array]) -> Env[Value]:
-    """The meanings of letters, where some have these values side by side."""
+    """The environment in which some letters have these values, one for each case."""
     made = {
         s: Value(row.astype(np.float64), (CASE,), True, False, (int(row.min()), int(row.max())))
         for s, row in cases.items()
@@ -180,7 +179,7 @@ def with_cases(env: Env[Value], cases: Mapping[str, Array]) -> Env[Value]:
 
 
 def in_ranges(claim: Claim) -> Iterator[Expr]:
-    """A claim's ranges as conditions."""
+    """The ranges of a claim as conditions."""
     for letter, first, last in claim.ranges:
         yield Apply("ge", (Idx(letter), first))
         yield Apply("le", (Idx(letter), last))

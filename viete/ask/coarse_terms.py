@@ -18,7 +18,7 @@ def next_expansion(
 ) -> Expansion | None:
     """A formula in the coarsest terms that are several, from blocks to neurons; None if none are.
 
-    What a head takes from one source is that of the stream there, which has blocks again.
+    A head's source is split as the stream there, which has blocks again.
     """
     for word in ("block", *LADDER):
         found = Expansion(run, e, Options((word,), top), frozenset(lengths))
@@ -30,9 +30,10 @@ def next_expansion(
 def opening(
     run: Run, e: Expr, lengths: Collection[str], top: int | None = None
 ) -> tuple[str, Expansion] | None:
-    """A formula in several terms; or, of one that is not linear, the number that it is applied to.
+    """A formula in several terms; if it is not linear, the number that its operation is applied to.
 
-    The word is what it is called: GELU of these terms. None of what has no several terms.
+    The word names the operation, such as GELU; it is empty for the formula itself. None for a
+    formula without several terms.
     """
     found = next_expansion(run, e, lengths, top)
     if found is not None:

@@ -42,7 +42,8 @@ class Svd(Answer):
     """The singular values of matrices, the largest first, as the array.
 
     ``left`` (…, m, k) and ``right`` (…, n, k) have the singular vectors as columns, and ``shares``
-    (…, k) what each has of the squared norm. ``ends`` put the left and the right ones into tokens.
+    (…, k) the share of each in the squared norm. ``ends`` turn the left and the right ones into
+    tokens.
     """
 
     left: np.ndarray = field(kw_only=True)
@@ -51,7 +52,7 @@ class Svd(Answer):
     ends: tuple[TokenEnd, TokenEnd] = field(kw_only=True)
 
     def blocks(self, width: int = 100, title: str | None = None) -> list[Block]:
-        """A row for each direction, and where it has tokens one for its other sign."""
+        """Tables with a row for each direction, and one for its other sign where it has tokens."""
         places = list(np.ndindex(self.array.shape[:-1]))
         out: list[Block] = [paragraph(literal(self.question if title is None else title))]
         for place in islice(places, TABLES):
@@ -65,12 +66,12 @@ class Svd(Answer):
 
     @property
     def arrays(self) -> Mapping[str, np.ndarray]:
-        """As `Answer.arrays`, with the vectors of both sides."""
+        """The arrays of `Answer.arrays`, and the vectors of both sides."""
         q = self.question
         return {q: self.array, f"{q} left": self.left, f"{q} right": self.right}
 
     def rows(self, place: tuple[int, ...]) -> Iterator[DirectionRow]:
-        """Of each direction its number and share, and its tokens and those of its other sign."""
+        """For each direction: its number, its share, its tokens and those of its other sign."""
         for k, value in enumerate(self.array[place]):
             pair = self.left[place][:, k], self.right[place][:, k]
             plus, minus = ([end.line(sign * x) for end, x in zip(self.ends, pair, strict=True)]
@@ -90,7 +91,7 @@ class DirectionRow(NamedTuple):
 def direction_table(
     rows: Iterable[DirectionRow], words: Sequence[str], name: str = "σ"
 ) -> TextTable:  # fmt: skip
-    """Directions with their numbers; a second line has the tokens of the other sign."""
+    """A table of directions with their numbers; a second line has the tokens of the other sign."""
     shown = [j for j, word in enumerate(words) if word]
     header = ["", name, "share", *(words[j] for j in shown)]
     body = list[list[str]]()
@@ -105,7 +106,7 @@ def direction_table(
 def svd(run: Run, asked: Headed, behind: str = "") -> Svd:
     """The singular values and vectors of one formula, a matrix or several.
 
-    Raises VieteError for what is not a matrix, and for numbers that are not floats.
+    Raises VieteError for anything but matrices, and for numbers that are not floats.
     """
     if len(asked.formulas) != 1:
         raise VieteError(f"{SVD} takes one matrix, not {len(asked.formulas)}")
@@ -138,7 +139,7 @@ def svd(run: Run, asked: Headed, behind: str = "") -> Svd:
 
 
 def floats(found: Answer) -> np.ndarray:
-    """An answer's numbers. Raises VieteError for what is not a matrix of finite floats."""
+    """The numbers of an answer. Raises VieteError unless it is a matrix of finite floats."""
     array = in_numpy(found.array)
     if array.dtype.kind not in "fiub":
         raise VieteError(
@@ -159,7 +160,7 @@ def of_array(found: Answer) -> Decomposed:
 
 
 def of_product(run: Run, question: str, e: Expr, parts: Sequence[Expr]) -> Decomposed:
-    """That of a product, by two factors that meet where it is narrowest."""
+    """The decomposition of a product, computed from two factors that meet at the smallest size."""
     about = query(run, e, Text(question, "<name>"))
     inner = [int(query(run, x).type.shape[-1].evaluate(run.sizes)) for x in parts[:-1]]
     at = int(np.argmin(inner)) + 1
@@ -181,7 +182,7 @@ def of_product(run: Run, question: str, e: Expr, parts: Sequence[Expr]) -> Decom
 
 
 def factors(e: Expr) -> list[Expr]:
-    """The factors of a product of matrices, products among them opened."""
+    """The factors of a product of matrices, with nested products opened."""
     match e:
         case Apply("prod", args):
             return [f for x in args for f in factors(x)]
@@ -191,7 +192,7 @@ def factors(e: Expr) -> list[Expr]:
 
 
 def is_transposed(e: Expr) -> bool:
-    """Whether a factor is a matrix with its rows as columns."""
+    """Whether a factor is the transpose of a matrix."""
     return isinstance(e, Apply) and e.op == "T"
 
 

@@ -32,24 +32,24 @@ MOST = 6  # directions at a time: the formula of a coefficient grows fourfold wi
 
 @dataclass(frozen=True)
 class Direction:
-    """A direction, and the part of it that no other one of them has."""
+    """A direction, and the part of it that is in none of the other directions."""
 
     label: str
     vector: Expr
     own: Expr
 
     def coefficient(self, x: Expr) -> Expr:
-        """How much of the direction is in a vector."""
+        """The coefficient of the direction in a vector."""
         return Apply("div", (Apply("inner", (x, self.own)), Apply("inner", (self.own, self.own))))
 
 
 def is_name(run: Run, word: str) -> bool:
-    """Whether a word is a name that the card of a run derives."""
+    """Whether a word is a derived name of the run's card."""
     return any(d.name == word for d in run.program.model.derived)
 
 
 def named_vectors(run: Run, stream: Stream) -> list[str]:
-    """The names of vectors of weights alone that the card derives, as those that `put` adds."""
+    """The derived names of the card that are vectors made only from weights, such as `put` adds."""
     return [
         d.name for d in run.program.model.derived
         if not d.left.symbol.slots and len(stream.lines.shape(d.left)) == 1
@@ -58,9 +58,9 @@ def named_vectors(run: Run, stream: Stream) -> list[str]:
 
 
 def directions(run: Run, stream: Stream, texts: Sequence[str]) -> tuple[Direction, ...]:
-    """The directions of formulas, or all that the card has a name for.
+    """The directions of formulas, or all vectors that the card has a name for.
 
-    Raises VieteError for what is not a vector, for vectors of several sizes, and for no vectors.
+    Raises VieteError for anything but vectors, for vectors of several sizes, and for no vectors.
     """
     card = run.program.model
     texts = tuple(dict.fromkeys(texts or named_vectors(run, stream)))
@@ -100,16 +100,16 @@ def without(v: Expr, others: Sequence[Expr]) -> Expr:
 
 
 def size_of(run: Run, stream: Stream, v: Expr) -> int:
-    """How many entries a vector has."""
+    """The number of entries of a vector."""
     return int(stream.lines.shape(v)[0].evaluate(run.sizes))
 
 
 def projected(
     run: Run, stream: Stream, families: Sequence[Terms], along: Sequence[Direction]
 ) -> list[Terms]:
-    """Families of terms, each whose focus is a vector of that size by its directions.
+    """Families of terms, in which each focus that is a vector of that size is split by directions.
 
-    Raises VieteError where none is, and none is a part that could not be opened, as a soft cap is.
+    Raises VieteError if nothing was split and every part could be opened (a soft cap cannot).
     """
     size, out = size_of(run, stream, along[0].vector), list[Terms]()
     for f in families:
@@ -123,7 +123,7 @@ def projected(
 
 
 def parts(f: Terms, along: Sequence[Direction]) -> Iterator[Terms]:
-    """A term by directions, and what they leave of it."""
+    """The parts of a term along each direction, and the rest."""
     rest = f.focus
     for d in along:
         part = Apply("times", (d.coefficient(f.focus), d.vector))
@@ -133,7 +133,7 @@ def parts(f: Terms, along: Sequence[Direction]) -> Iterator[Terms]:
 
 
 def check_independent(e: Expansion, along: Sequence[Direction]) -> None:
-    """That no direction is a sum of the others: its coefficients would be any."""
+    """Check that the directions are linearly independent: otherwise coefficients are not unique."""
     vectors = np.stack([floats(e.laid_out_alone(d.vector)) for d in along], axis=-2)
     if np.min(np.linalg.matrix_rank(vectors)) < len(along):
         names = ", ".join(d.label for d in along)

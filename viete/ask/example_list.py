@@ -21,7 +21,7 @@ MOST_BYTES = 1_000_000_000
 
 @dataclass(frozen=True)
 class Example:
-    """A text or token ids, perhaps another beside it, and words or numbers that questions name."""
+    """A text or token ids, perhaps another text, and the words or numbers that questions name."""
 
     text: Any
     against: Any = None
@@ -30,10 +30,13 @@ class Example:
 
 
 def read_examples(path: Path) -> list[Example]:
-    """The texts of a file. In JSON lines ``text`` is a string or a list of ids, and ``against``
-    another; every other key is a name of questions, of a token by its word or of numbers.
+    """The texts of a file, as plain or JSON lines.
 
-    Raises VieteError, with the line, for what is no such object, and for a file without a text.
+    In JSON lines ``text`` is a string or a list of ids, and ``against`` another; any other key
+    names a token by its word, or numbers, for questions.
+
+    Raises VieteError, with the line, for anything but such an object, and for a file without a
+    text.
     """
     with os_refusals(path):
         content = regular(path, MOST_BYTES).read_bytes()
@@ -60,13 +63,13 @@ def example_of(given: Any) -> Example:
 
 
 def named_in(text: str, examples: Iterable[Example]) -> list[str]:
-    """The names that some examples have words or numbers of, and that a formula names."""
+    """The names in a formula for which some example has words or numbers."""
     names = set[str]().union(*(e.values for e in examples))
     return [name for name in sorted(names) if re.search(rf"\b{re.escape(name)}\b", text)]
 
 
 def numbers_of(example: Example, names: Iterable[str], words: Words) -> dict[str, Any]:
-    """The tokens and numbers that an example has by some names.
+    """The tokens and numbers of an example for some names.
 
     Raises VieteError, with its line, for a missing name, and for a word that is not a token.
     """
@@ -88,12 +91,12 @@ def numbers_of(example: Example, names: Iterable[str], words: Words) -> dict[str
 
 
 def from_line(line: Text) -> Example:
-    """A line as it stands."""
+    """A line as an example, unchanged."""
     return Example(line.text, place=line)
 
 
 def from_json(line: Text) -> Example:
-    """An object: ``{"text": "…", "against": "…", "answer": " Mary"}``."""
+    """The example of a JSON object: ``{"text": "…", "against": "…", "answer": " Mary"}``."""
     try:
         said = json.loads(line.text)
     except (ValueError, RecursionError) as error:
@@ -102,7 +105,7 @@ def from_json(line: Text) -> Example:
 
 
 def from_object(said: object, line: Text) -> Example:
-    """What a line of JSON stands for."""
+    """The example of a decoded line of JSON."""
     if not isinstance(said, dict) or "text" not in said:
         raise line.error('a line is an object with a text, such as {"text": "I live in D"}')
     text, against = said.pop("text"), said.pop("against", None)
@@ -121,7 +124,7 @@ def are_ids(given: object) -> bool:
 
 
 def are_numbers(given: object) -> bool:
-    """Whether these are several numbers, as one for each position."""
+    """Whether these are several numbers, for example one for each position."""
     return isinstance(given, list) and bool(given) and all(type(k) in (int, float) for k in given)
 
 

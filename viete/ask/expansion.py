@@ -48,7 +48,7 @@ NONE = np.zeros(0)
 
 
 def expanded(run: Run, text: str, options: Options, lengths: Collection[str] = ()) -> Expansion:
-    """The terms that made an expression of a run; see `viete.nouns.run.Questions.expand`."""
+    """The terms of an expression of a run; see `viete.nouns.run.Questions.expand`."""
     run, e = with_held(run, options.given).resolved(text)
     kinds = (getattr(v.array, "dtype", None) for v in run.store.values())
     if any(getattr(kind, "names", None) for kind in kinds):
@@ -59,11 +59,11 @@ def expanded(run: Run, text: str, options: Options, lengths: Collection[str] = (
 class Expansion(Displayed, TermValues):
     """The terms of an expression: iterated over, they add up to it.
 
-    ``terms`` are those that are listed, by size, or in the order in which they add up. ``hidden``
-    is the sum of the others, with the sum of their sizes. ``unopened`` are the parts that are not
-    linear, ``constants`` the biases, and ``rounding`` is what all these lack of ``total``, the
-    value of the expression. ``held`` names what was taken as given. Raises VieteError where the
-    terms lack more than rounding.
+    ``terms`` are the listed ones, by size, or in the order in which they add up. ``hidden`` is the
+    sum of the others, with the sum of their sizes. ``unopened`` are the parts that are not linear,
+    ``constants`` the biases, and ``rounding`` is ``total``, the value of the expression, minus all
+    these. ``held`` names the values taken as given. Raises VieteError where the terms lack more
+    than rounding.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Expansion(Displayed, TermValues):
             check_independent(self, along)
 
     def is_too_much(self, marks: tuple[Mark, ...]) -> bool:
-        """Whether there are too many terms to compute each of them."""
+        """Whether the terms are too many to compute each of them."""
         total = 0
         for f in self.expander.each(self.formula, marks):
             total += prod(x.count for x in self.letters(f))
@@ -108,7 +108,7 @@ class Expansion(Displayed, TermValues):
         return False
 
     def by_row(self, e: Expr) -> tuple[Expr, tuple[Letter, ...]]:
-        """A matrix as one row of it, by a letter; what has no rows stays."""
+        """A matrix as one row with a free letter; anything without rows is unchanged."""
         lines = self.expander.lines
         if lines.rank(e) < 2:
             return e, ()
@@ -120,14 +120,14 @@ class Expansion(Displayed, TermValues):
 
     @cached_property
     def mass(self) -> float:
-        """The sum of the sizes of all terms, those that were opened further in their own terms."""
+        """The sum of the sizes of all terms, counting opened terms by their own terms."""
         if self.opened is not None:
             return sum(t.size for t in self.opened)
         return super().mass
 
     @cached_property
     def listed(self) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-        """The family and the place of each term that is listed, and of those that are hidden."""
+        """The family and the place of each listed term, and of each hidden one."""
         owner = np.concatenate([np.full(s.size, k) for k, s in enumerate(self.sizes)] or [NONE])
         place = np.concatenate([np.arange(s.size) for s in self.sizes] or [NONE])
         sizes = np.concatenate([s.reshape(-1) for s in self.sizes] or [NONE])
@@ -147,13 +147,15 @@ class Expansion(Displayed, TermValues):
                     float(self.sizes[k][place]))  # fmt: skip
 
     def every_term(self) -> list[Term]:
-        """All terms, hidden ones too, in the order in which they add up."""
+        """All terms, including hidden ones, in the order in which they add up."""
         return [self.term(k, j) for k, s in enumerate(self.sizes) for j in range(s.size)]
 
     @cached_property
     def opened(self) -> list[Term] | None:
-        """The terms, where they were opened one by one: until the share to ``explain`` is in those
-        that go no further, or the largest, where there are too many.
+        """The terms, where they were opened one by one; else None.
+
+        They are opened until those that go no further have the share to ``explain``, or only the
+        largest where they are too many.
         """
         if self.options.explain is not None:
             found = explained(self, self.options.explain)
@@ -165,13 +167,13 @@ class Expansion(Displayed, TermValues):
 
     @cached_property
     def by_size(self) -> tuple[list[Term], int]:
-        """The terms of paths, the largest opened, and how many were left unopened."""
+        """The terms of paths, with the largest opened, and the number left unopened."""
         found, left = best_first(self, self.options.depth)
         return [replace(t, among=self) for t in found], left
 
     @property
     def note(self) -> str:
-        """What was not opened for its number; nothing where all was."""
+        """A note on terms left unopened because they are too many; empty if all were opened."""
         left = self.by_size[1] if self.shallow and self.options.explain is None else 0
         return "" if not left else (
             f"the {OPENED} largest of what heads took were opened, one by one; {left} terms of "
@@ -180,7 +182,7 @@ class Expansion(Displayed, TermValues):
 
     @cached_property
     def terms(self) -> list[Term]:
-        """The terms that are listed, the largest first."""
+        """The listed terms, the largest first."""
         if self.opened is None:
             return [self.term(*x) for x in self.listed[0]]
         found = [t for t in self.opened if t.kind == ATOM and t.size >= self.options.least]
@@ -188,7 +190,7 @@ class Expansion(Displayed, TermValues):
 
     @cached_property
     def summands(self) -> list[Term | Remainder]:
-        """Everything that adds up to the whole: of each kind what there is, and the rounding."""
+        """Everything that adds up to the whole: listed, hidden, unopened, constants, rounding."""
         hidden = [self.hidden] * bool(self.hidden.terms)
         return [*self.terms, *hidden, *self.unopened, *self.constants, self.rounding]
 
@@ -202,7 +204,7 @@ class Expansion(Displayed, TermValues):
         return self.summands[k]
 
     def of_kind(self, kind: str) -> list[Term]:
-        """The terms that are constants, or that could not be opened."""
+        """The constants, or the terms that could not be opened."""
         if self.opened is not None:
             return [t for t in self.opened if t.kind == kind]
         return [self.term(k, j) for k, f in enumerate(self.families) if f.kind == kind
@@ -210,17 +212,17 @@ class Expansion(Displayed, TermValues):
 
     @cached_property
     def constants(self) -> list[Term]:
-        """The terms that no input changes: what biases and shifts add."""
+        """The terms that do not depend on the input: biases and shifts."""
         return self.of_kind(CONSTANT)
 
     @cached_property
     def unopened(self) -> list[Term]:
-        """The terms that are not linear in what they are made of."""
+        """The terms that are not linear in their parts."""
         return self.of_kind(UNOPENED)
 
     @cached_property
     def hidden(self) -> Remainder:
-        """The terms below the cut-off and those that are 0, together."""
+        """The sum of the terms below the cut-off and those that are 0."""
         if self.opened is None:
             return self.together(HIDDEN, (self.term(*x) for x in self.listed[1]))
         listed = set(self.terms)
@@ -229,7 +231,7 @@ class Expansion(Displayed, TermValues):
 
     @cached_property
     def rounding(self) -> Remainder:
-        """What the terms lack of the whole, as a term. Raises VieteError where it is more."""
+        """The whole minus all terms, as a term. Raises VieteError where it exceeds rounding."""
         return Remainder(self, ROUNDING, (), self.rest, norm(self.rest))
 
     def together(self, kind: str, terms: Iterable[Term]) -> Remainder:
@@ -240,20 +242,20 @@ class Expansion(Displayed, TermValues):
 
     @cached_property
     def held(self) -> tuple[str, ...]:
-        """What was taken as given, though it depends on the text."""
+        """The values taken as given although they depend on the text."""
         return (*self.expander.held_in(f.formula for f in self.families), *self.options.given)
 
     # -- adding up --------------------------------------------------------------------------------
 
     def in_order(self) -> list[Term]:
-        """All terms but the hidden ones, in the order in which they add up."""
+        """All terms except the hidden ones, in the order in which they add up."""
         first, flat = self.listed[0], self.families
         alone = [(k, j) for k, f in enumerate(flat) if f.kind in (CONSTANT, UNOPENED)
                  for j in range(self.sizes[k].size)]  # fmt: skip
         return [self.term(*x) for x in sorted([*first, *alone])]
 
     def over(self, e: Expr) -> Expansion:
-        """The same of another formula."""
+        """The expansion of another formula with the same options."""
         return self.of(e, self.options)
 
     def of(self, e: Expr, options: Options, marks: tuple[Mark, ...] = ()) -> Expansion:
@@ -261,7 +263,7 @@ class Expansion(Displayed, TermValues):
         return Expansion(self.run, e, options, self.lengths, marks)
 
     def laid_out_alone(self, e: Expr) -> Array:
-        """The value of a formula by itself."""
+        """The value of a formula, evaluated separately from the terms."""
         v = self.run.arrays.of(e, self.env())
         array, have = self.of_one_text(self.run.arrays.array(v), v.axes)
         axes = tuple(a for a in ("batch", ROW, COL) if a in have)
@@ -278,8 +280,9 @@ class Expansion(Displayed, TermValues):
         return f"<{show(self.formula, 'unicode')} in {len(self.terms)} terms>"
 
     def page(self, style: str = "unicode", numbered: bool = False) -> list[Block]:
-        """A table of the terms, with their numbers if wanted, what is left and what was held; or,
-        where that was asked for, the sums of the terms in order.
+        """A table of the terms, with numbers if wanted, then what is left and what was held.
+
+        Or, where asked for, a table of the partial sums of the terms in order.
         """
         if self.options.cumulative:
             return self.partial_sums.page(style)

@@ -15,12 +15,12 @@ from viete.notation.lexer import tokenize
 
 
 def words(said: str | Collection[str]) -> tuple[str, ...]:
-    """``"block, head"`` as its words."""
+    """Split ``"block, head"`` into its words."""
     return tuple(re.findall(r"\w+", said)) if isinstance(said, str) else tuple(said)
 
 
 def formulas(said: str | Collection[str]) -> tuple[str, ...]:
-    """``"A, scale, m^{1}_{2}"`` as its formulas, at the commas outside all brackets."""
+    """Split ``"A, scale, m^{1}_{2}"`` into its formulas, at the commas outside brackets."""
     if not isinstance(said, str):
         return tuple(said)
     tokens = tokenize(Text(said))
@@ -52,7 +52,7 @@ def options(
     held: str | Collection[str], cumulative: bool = False, explain: float | None = None,
     directions: str | Collection[str] = (),
 ) -> Options:  # fmt: skip
-    """Checked options. Raises VieteError for a number that is none of these."""
+    """Check options. Raises VieteError for a number that is out of range."""
     wanted = formulas(held)
     if top is not None and top < 1:
         raise VieteError(f"top, the number of terms to list, must be at least 1, not {top}")

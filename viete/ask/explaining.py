@@ -18,7 +18,7 @@ MOST = 200  # terms that are opened
 
 
 def explained(e: Expansion, share: float) -> list[Term]:
-    """All terms, of which those opened as far as they go have this share of all sizes.
+    """All terms, opened until those that go no further have this share of all sizes.
 
     A block is opened into its sub-layers, these into heads or neurons, a head into its sources.
     """
@@ -47,13 +47,13 @@ def explained(e: Expansion, share: float) -> list[Term]:
 
 
 def opened(term: Term) -> list[Term]:
-    """The terms of a term by the first word that makes several of it; none if no word does."""
+    """The terms of a term by the first word that gives several; empty if no word does."""
     finer = finer_expansion(term, top=None, least=0.0)
     return [] if finer is None else finer.every_term()
 
 
 def finer_expansion(term: Term, **changes: Any) -> Expansion | None:
-    """A term by the first word that makes several terms of it; None if no word does."""
+    """The expansion of a term by the first word that gives several terms; None if no word does."""
     if term.family.marks and term.family.marks[-1].word in LAST:
         return None
     for word in LADDER:

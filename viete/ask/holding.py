@@ -14,7 +14,7 @@ from viete.rewrite.cut import cut
 
 
 def with_held(run: Run, names: Sequence[str]) -> Run:
-    """A run in which values are given: no derivative goes through them, and no term behind them.
+    """A run in which some values are held: derivatives and expansions stop at them.
 
     A name is as in `viete.rewrite.cut.cut`, which says what is refused.
     """

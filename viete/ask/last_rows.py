@@ -16,9 +16,9 @@ from viete.notation.tree import Expr, Pick, Ref, transform, walk
 
 
 def by_last_rows(card: CardData, e: Expr, anew: Callable[[str], bool]) -> Expr:
-    """A formula in which rows of values are rows of what the values' equations say.
+    """A formula in which a row of a value is replaced by that row of its equation's right side.
 
-    They are those of values outside of all loops that are computed ``anew``.
+    This is done for values outside all loops that are computed ``anew``.
     """
     made = equations_by_name(card)
 

@@ -25,7 +25,7 @@ WHOLE = Slice(None, None)
 
 
 class OtherRun:
-    """Another run beside a card, for one change of it; ``arrays`` are what was taken from it."""
+    """Another run beside a card, for one change of it; ``arrays`` are the values taken from it."""
 
     def __init__(self, card: CardData, run: Run) -> None:
         if not isinstance(run, Run):
@@ -45,7 +45,7 @@ class OtherRun:
         self.made: dict[Ref, Symbol] = {}
 
     def scope(self, scope: Scope) -> Scope:
-        """The names of a formula, with those of the other run by their primes."""
+        """The names of a formula and, with primes, those of the other run."""
         symbols = {base: list(group) for base, group in scope.symbols.items()}
         for symbol in self.primed:
             symbols.setdefault(symbol.base, []).append(symbol)
@@ -67,14 +67,14 @@ class OtherRun:
         return card, rebuilt(e, parts)
 
     def lengths(self, value: Ref) -> list[Size | None]:
-        """Of each axis the size by which it is as long as the text; None where it is not."""
+        """For each axis, the size if it is a length of the text, else None."""
         shape = self.run.program.shapes.types[self.symbols[value.key].key].shape
         return [s if s.names() & self.other.lengths.keys() else None for s in shape]
 
     def picked(
         self, card: CardData, value: Ref, new: Ref, items: tuple[Expr, ...]
     ) -> tuple[CardData, Expr]:  # fmt: skip
-        """Rows and entries of a parameter; what stays of the text is as long as the text."""
+        """Rows and entries of a parameter; its axes along the text are cut to the text's length."""
         sizes, counts = self.lengths(value), self.counts(value)
         rest = [*items, *[WHOLE] * (len(sizes) - len(items))]
         cuts = [WHOLE] * len(sizes)
@@ -93,7 +93,7 @@ class OtherRun:
         return card, Pick(out, tuple(places))
 
     def counts(self, value: Ref) -> list[int]:
-        """How long the axes of a value are in the other run."""
+        """The lengths of the axes of a value in the other run."""
         shape = self.run.program.shapes.types[self.symbols[value.key].key].shape
         return [int(s.evaluate(self.run.sizes)) for s in shape]
 
@@ -135,12 +135,12 @@ class OtherRun:
         return replace(card, parameters=(*card.parameters, made)), Ref(symbol, left)
 
     def size(self, card: CardData, count: int, size: Size) -> Expr:
-        """A size in this card: a dimension where that has the number, else the number."""
+        """A size in this card: a dimension that has this number, else the number."""
         known = size.value(card.sizes)
         return card.size_expr(size) if known == count else num(count)
 
     def array(self, name: str) -> Any:
-        """A value of the other run, of its only text."""
+        """A value of the other run, which has one text. Raises VieteError if it has several."""
         array, axes = self.run[name], self.run.axes(name)
         if "batch" not in axes:
             return array
@@ -152,7 +152,7 @@ class OtherRun:
 
 
 def with_length(card: CardData, size: Size, count: int) -> CardData:
-    """The card for texts that are at most so long."""
+    """The card for texts of at most ``count`` tokens."""
 
     def limited(d: Dimension) -> Dimension:
         if d.at_most is None or Size.of(d.name) != size:

@@ -32,11 +32,10 @@ FOLDS: dict[str, Callable[..., Any]] = {"sum": np.sum, "mean": np.mean, "max": n
 
 
 def over_texts(runs: Sequence[Questions], question: str) -> list[Answer]:
-    """The answers to a question about several texts, one for each run; one alone of all of them
-    where everything in it is over texts.
+    """The answers to a question about several texts: one for each run, or one for all.
 
-    Raises VieteError where answers below ``mean_{texts}`` differ in shape, and as
-    ``run[question]`` does.
+    It is one where everything in the question is over texts. Raises VieteError where answers below
+    ``mean_{texts}`` differ in shape, and as ``run[question]`` does.
     """
     if len(runs) > 1 and (components := components_of(runs, question)) is not None:
         return [components]
@@ -80,12 +79,12 @@ def over_texts(runs: Sequence[Questions], question: str) -> list[Answer]:
 
 
 def asks_of_all(question: str) -> bool:
-    """Whether something of a question may be about all texts together."""
+    """Whether part of a question may be about all texts together."""
     return TEXTS in question or PCA in question
 
 
 def components_of(runs: Sequence[Questions], question: str) -> Answer | None:
-    """The principal components of all texts together; None of any other question."""
+    """The principal components of all texts together; None for any other question."""
     changes = changes_of(runs[0], question)
     formula = question if changes is None else changes[0].text
     found = headed(runs[0], formula, (PCA,))
@@ -93,7 +92,7 @@ def components_of(runs: Sequence[Questions], question: str) -> Answer | None:
 
 
 def outermost(e: Expr) -> Iterator[Bind]:
-    """What is over texts in a formula, and in nothing else that is."""
+    """The outermost sums, means and maxima over texts in a formula."""
     if isinstance(e, Bind) and e.index == TEXTS:
         yield e
         return
@@ -102,7 +101,7 @@ def outermost(e: Expr) -> Iterator[Bind]:
 
 
 def folded(runs: Sequence[Questions], e: Bind, behind: str) -> Answer:
-    """The sum, the mean or the greatest of what is below, asked of each run."""
+    """The sum, the mean or the maximum over the runs of the formula below the binder."""
     each = over_texts(runs, f"{show(e.body)} {behind}".strip())
     each *= len(runs) // len(each)
     arrays = [host(answer.array) for answer in each]

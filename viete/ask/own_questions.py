@@ -13,7 +13,7 @@ from viete.evaluate.run import Run
 
 
 def greatest(run: Run, asked: Headed, behind: str = "") -> Answer:
-    """The greatest entries of each row."""
+    """Answer with the greatest entries of each row."""
     return top(run, asked.count or 1, f"{', '.join(asked.formulas)} {behind}".strip())
 
 
@@ -24,13 +24,13 @@ OWN: dict[str, Callable[[Run, Headed, str], Answer]] = {
 
 
 def own_question(run: Run, question: object) -> Headed | None:
-    """A question that is not a formula; None of any other."""
+    """A question that is not a formula; None for any other question."""
     found = headed(run, question, OWN)
     return None if found is None or (found.word == TOP and found.count is None) else found
 
 
 def own_answer(run: Run, asked: Headed, behind: str = "") -> Answer:
-    """Its answer, of the changes ``behind`` it. Raises VieteError as the question's word says."""
+    """Answer it after the changes ``behind`` it. Raises VieteError as the question's word does."""
     return OWN[asked.word](run, asked, behind)
 
 

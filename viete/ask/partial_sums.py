@@ -35,20 +35,20 @@ class PartialSum:
 
     @property
     def place(self) -> tuple[float, float]:
-        """Where it lies in the plane of v and itself."""
+        """The coordinates in the plane that v and this sum span."""
         return self.along, float(np.sqrt(max(self.length**2 - self.along**2, 0.0)))
 
 
 @dataclass(frozen=True)
 class PartialSums(Displayed):
-    """The partial sums of vectors in order; ``towards`` is v, and ``of`` what they add up to."""
+    """The partial sums of vectors in order; ``towards`` is v, and ``of`` names their total."""
 
     towards: Expr
     of: Expr
     sums: tuple[PartialSum, ...]
 
     def page(self, style: str = "unicode") -> list[Block]:
-        """A row for each."""
+        """A table with a row for each partial sum."""
         v, x = (show(e, style) for e in (self.towards, self.of))
         rows = [
             [s.label, f"{s.inner:+.4f}", f"{s.length:.4f}", f"{np.degrees(s.angle):.2f}°"]
@@ -63,7 +63,7 @@ class PartialSums(Displayed):
 def partial_sums(e: Expansion) -> PartialSums:
     """The partial sums of an expansion of a vector or of an inner product ⟨v, x⟩.
 
-    Of a vector alone v is the whole. Raises VieteError for what is neither, and for a batch.
+    For a vector, v is the whole. Raises VieteError for any other expression, and for a batch.
     """
     found, towards, v = e, e.formula, floats(e.total)
     match e.expander.written_out(e.formula):

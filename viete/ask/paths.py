@@ -18,10 +18,10 @@ OPENED = 100  # heads of which is opened what they read
 
 
 def best_first(e: Expansion, depth: int) -> tuple[list[Term], int]:
-    """All terms of paths through ``depth`` more heads, the largest opened; how many were not.
+    """The terms of paths through ``depth`` more heads, the largest opened, and the number unopened.
 
-    ``e`` has one head in each term. A term that was not opened is one for all paths that go on from
-    it, so that the terms add up to the same.
+    ``e`` has one head in each term. An unopened term is one for all paths that go on from it, so
+    that the terms add up to the same.
     """
     order = count()
     final: list[Term] = []

@@ -27,15 +27,15 @@ from viete.rewrite.replacement import SUCH_AS
 
 
 class Features(Protocol):
-    """What puts features into a card and has their weights, as `viete.model.coders.Coders`."""
+    """An object that adds features to a card and has their weights: `viete.model.coders.Coders`."""
 
     def put(self, card: CardData) -> tuple[CardData, Mapping[str, Array]]:
-        """The card with them, and the weights by its names."""
+        """The card with the features, and the weights by its names."""
 
 
 @dataclass(frozen=True)
 class Edited:
-    """A card that was changed, and the numbers of its new parameters by their names."""
+    """A changed card, and the numbers of its new parameters by their names."""
 
     card: CardData
     arrays: Mapping[str, Array]
@@ -49,8 +49,8 @@ def edited(
 
     The names of the run ``against`` have a prime.
 
-    Raises VieteError for an empty text, for a name that the card has, for what is not a number,
-    vector or matrix, and where `viete.rewrite.put.put` does.
+    Raises VieteError for an empty text, for a name that the card has, for a value that is not a
+    number, vector or matrix, and where `viete.rewrite.put.put` does.
     """
     arrays: dict[str, Array] = {}
     for name, value in values.items():
@@ -89,7 +89,7 @@ def edited(
 
 
 def with_literals(card: CardData, arrays: Mapping[str, Array]) -> CardData:
-    """A card whose new parameters have their numbers in it."""
+    """A card that contains the numbers of its new parameters."""
 
     def literal(array: Any) -> str:
         if not array.shape:
@@ -104,7 +104,7 @@ def with_literals(card: CardData, arrays: Mapping[str, Array]) -> CardData:
 
 
 def values_of(found: Cut, values: Mapping[str, Any]) -> dict[str, Array]:
-    """What a run, or arrays by name, have for the inputs that a cut made.
+    """The values of a run, or arrays by name, for the inputs that a cut made.
 
     Raises VieteError for an input that they lack.
     """
@@ -119,7 +119,7 @@ def values_of(found: Cut, values: Mapping[str, Any]) -> dict[str, Array]:
 
 
 def names_of(found: Cut) -> dict[str, str]:
-    """The names of the inputs that a cut made, and of the values that they stand for."""
+    """The names of the inputs that a cut made, and of the values they replace."""
     out: dict[str, str] = {}
     for name, (item, blocks) in program(found.card).inputs.items():
         if item.name in found.inputs:

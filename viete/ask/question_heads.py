@@ -17,7 +17,7 @@ from viete.notation.lexer import tokenize
 
 @dataclass(frozen=True)
 class Headed:
-    """The word of a question, the number below it, if there is one, and the formulas inside."""
+    """A question's word, the number below it, if any, and the formulas in its parentheses."""
 
     word: str
     count: int | None
@@ -25,9 +25,10 @@ class Headed:
 
 
 def headed(run: Run, question: object, words: Collection[str]) -> Headed | None:
-    """A question whose head is one of some words; None of any other question.
+    """A question that begins with one of some words; None for any other question.
 
-    Raises VieteError where something stands behind it, and for a number below that is none.
+    Raises VieteError where text follows its parentheses, and for a number below the word that is
+    not a positive integer.
     """
     if not isinstance(question, str) or not any(w in question for w in words):
         return None

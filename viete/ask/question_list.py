@@ -17,9 +17,9 @@ _FORMULA = re.compile(r"\$\$(.+?)\$\$|\$([^$]+)\$")
 
 @dataclass(frozen=True)
 class ListedQuestion:
-    """A formula that is asked, the words that stand beside it, and the title above it.
+    """A formula that is asked, the words beside it, and the title above it.
 
-    ``named``: there is another formula beside it, so that the words are not its own.
+    ``named``: another formula is beside it, so that the words are not only about this one.
     """
 
     text: Text
@@ -28,9 +28,9 @@ class ListedQuestion:
 
 
 def questions_of(given: list[str]) -> list[ListedQuestion]:
-    """Questions as they are given: a formula, or ``@FILE`` for all that are in a file.
+    """The questions that are given: a formula, or ``@FILE`` for all questions of a file.
 
-    Raises VieteError for a file that cannot be read, and for one without a question.
+    Raises VieteError for a file that cannot be read, and for a file without a question.
     """
     out: list[ListedQuestion] = []
     for one in given:
@@ -44,9 +44,9 @@ def questions_of(given: list[str]) -> list[ListedQuestion]:
 
 
 def read_questions(path: Path) -> list[ListedQuestion]:
-    """The questions of a file: of Markdown the formulas of its items, paragraphs and tables.
+    """The questions of a file. In Markdown: the formulas of its items, paragraphs and tables.
 
-    Of any other file each line that is not empty and no comment behind a ``#``.
+    In any other file: each line that is not empty, without the comment after a ``#``.
     """
     with os_refusals(path):
         content = regular(path, MOST_BYTES).read_bytes()
@@ -62,7 +62,7 @@ def read_questions(path: Path) -> list[ListedQuestion]:
 
 
 def in_lines(text: str, path: Path) -> list[ListedQuestion]:
-    """A question a line; ``# Title`` stands above those that follow."""
+    """One question a line; a line ``# Title`` is the title of the questions that follow."""
     out, title = list[ListedQuestion](), ""
     for k, line in enumerate(text.splitlines(), 1):
         if line.lstrip().startswith("#"):
@@ -91,7 +91,7 @@ def in_markdown(text: str, path: Path) -> list[ListedQuestion]:
 
 
 def formulas(part: Text, title: str) -> list[ListedQuestion]:
-    """The formulas of one item or paragraph; its words go with one that stands there alone."""
+    """The formulas of one item or paragraph; its words belong to a formula that is alone."""
     found = list(_FORMULA.finditer(part.text))
     words = _FORMULA.sub(" ", part.text).strip(" :,;.—–-") if len(found) == 1 else ""
     return [

@@ -25,7 +25,7 @@ from viete.rewrite.replacement import parse_replacement
 
 
 def reading_notes(run: Run, question: str) -> list[str]:
-    """The sentences on one question, each once. Raises VieteError as ``run[question]`` does."""
+    """Notes on how a question was read, each once. Raises VieteError as ``run[question]`` does."""
     if (changes := changes_of(run, question)) is not None:
         formula, equations = changes
         lefts = [parse_replacement(text, run.program.model, run.scope).left for text in equations]
@@ -42,7 +42,7 @@ def reading_notes(run: Run, question: str) -> list[str]:
 
 
 def fewer_entries(run: Run, count: int, question: str) -> Iterator[str]:
-    """That a vector has fewer entries than a question asks for the greatest of."""
+    """A note that a vector has fewer entries than a question asks for the greatest of."""
     run, e = run.resolved(question)
     shape = [int(size.evaluate(run.sizes)) for size in query(run, e).type.shape]
     if len(shape) > 1 and shape[-1] == 1:  # a column is a vector
@@ -52,7 +52,7 @@ def fewer_entries(run: Run, count: int, question: str) -> Iterator[str]:
 
 
 def second_names(run: Run, question: str) -> Iterator[str]:
-    """What W_U, E and the like are on a card that calls them otherwise, or has no such weights."""
+    """What W_U, E and similar names mean on a card that has other names, or no such weights."""
     for name in SECOND_NAMES:
         base, _, label = name.partition("_")
         written = rf"{base}_(?:{label}|{{{label}}})" if label else base
@@ -64,7 +64,7 @@ def second_names(run: Run, question: str) -> Iterator[str]:
 
 
 def counts(run: Run, e: Expr) -> Iterator[str]:
-    """``A^{2,1} = L1H0``: heads that are named by numbers, as programs count them from 0."""
+    """``A^{2,1} = L1H0`` for heads that are named by numbers, as programs count them from 0."""
     card = run.program.model
     for ref in refs(e):
         heads = card.heads_of(ref.symbol)
@@ -80,7 +80,7 @@ def counts(run: Run, e: Expr) -> Iterator[str]:
 
 
 def block_numbers(run: Run, question: str) -> Iterator[str]:
-    """That L is the number of blocks, where the card calls that N; or the other way round."""
+    """A note that L is the number of blocks where the card calls it N, or the reverse."""
     parts = arrow_sides(question) or (question,)
     words = {t.text for part in parts for t in tokenize(Text(part)) if t.kind == "word"}
     uppers = set(run.scope.last.values())

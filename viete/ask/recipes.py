@@ -9,7 +9,7 @@ from importlib import resources
 
 @dataclass(frozen=True)
 class Recipe:
-    """A question by its name; ``verb`` is 'ask' or 'expand', ``into`` how far the latter goes."""
+    """A named question; ``verb`` is 'ask' or 'expand', ``into`` how far the latter goes."""
 
     name: str
     verb: str

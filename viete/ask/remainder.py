@@ -22,7 +22,7 @@ HIDDEN, ROUNDING = "hidden", "rounding"
 class Remainder:
     """Several terms as one; ``size`` is the sum of their sizes.
 
-    ``kind`` is 'hidden', or 'rounding', which is of no term: in real numbers it is 0.
+    ``kind`` is 'hidden', or 'rounding', which belongs to no term: in real numbers it is 0.
     """
 
     expansion: Expansion = field(repr=False)
@@ -33,12 +33,12 @@ class Remainder:
 
     @property
     def count(self) -> int:
-        """How many terms it is the sum of."""
+        """The number of terms in the sum."""
         return len(self.terms)
 
     @property
     def share(self) -> float:
-        """Its size among the sizes of all terms."""
+        """Its size as a share of the sizes of all terms."""
         return self.size / (self.expansion.mass or 1.0)
 
     @property
@@ -57,11 +57,11 @@ class Remainder:
 
     @property
     def expression(self) -> str:
-        """The same as an expression of the run."""
+        """The sum of its terms as an expression of the run."""
         return self.expansion.run.in_words(self.formula)
 
     def expand(self, into: str | Collection[str], **changes: Any) -> Expansion:
-        """Its terms, with the options of the expansion that it is of."""
+        """Its terms, with the options of its expansion."""
         e = self.expansion
         return e.of(self.formula, replace(e.options, into=words(into), **changes))
 

@@ -31,8 +31,8 @@ LINEAR = frozenset("add neg prod had times T sum mean concat".split())
 class Witness:
     """A comparison at one place: its two numbers, and the place by axis.
 
-    Letters count as the card has them, rows and columns from 0. ``tolerance`` is what the numbers
-    were allowed to differ by.
+    Letters have the card's numbers; rows and columns count from 0. ``tolerance`` is the allowed
+    difference of the numbers.
     """
 
     comparison: str
@@ -45,12 +45,12 @@ class Witness:
 
     @property
     def difference(self) -> float:
-        """``|left − right|``, 0 of two equal infinities."""
+        """``|left − right|``; 0 for two equal infinities."""
         return 0.0 if self.left == self.right else abs(self.left - self.right)
 
     @property
     def excess(self) -> float:
-        """How far they are on the wrong side of the comparison; negative on the right one."""
+        """The distance by which the comparison fails; negative where it holds."""
         if np.isnan(self.difference):
             return np.inf
         return self.difference if self.equates or self.fails else -self.difference
@@ -60,7 +60,7 @@ class Witness:
 class Truth:
     """Entry by entry, over labelled axes: where a statement holds, and where it fails.
 
-    Neither is the case where a number is missing.
+    It does neither where a number is missing.
     """
 
     axes: tuple[str, ...]
@@ -70,7 +70,7 @@ class Truth:
 
 @dataclass(frozen=True)
 class Comparison:
-    """``left ≤ right`` and the like: its truth, its numbers and what they may differ by."""
+    """A comparison such as ``left ≤ right``: its truth, its numbers and their tolerance."""
 
     said: str
     truth: Truth
@@ -118,7 +118,7 @@ class StatementOnRun:
         return Truth(found.axes, holds, ~holds)
 
     def comparison(self, e: Expr, op: str, a: Expr, b: Expr) -> Truth:
-        """Two numbers of each entry, compared to the tolerance that they have there."""
+        """Compare two numbers of each entry, with the tolerance that they have there."""
         if self.exact:
             return self.decided(e, a, b)
         near, given = sides_near(e), None
@@ -145,7 +145,7 @@ class StatementOnRun:
         return truth
 
     def decided(self, e: Expr, a: Expr, b: Expr) -> Truth:
-        """Two exact numbers of each entry, compared as they are."""
+        """Compare two exact numbers of each entry."""
         found = self.arrays.of(e, self.env)
         axes, left, right = self.numbers(a, b)
         axes = labels(found.axes, axes)
@@ -161,14 +161,14 @@ class StatementOnRun:
         return truth
 
     def numbers(self, *formulas: Expr) -> tuple[Any, ...]:
-        """The axes that formulas have together, and their values over these, in float64."""
+        """The common axes of some formulas, and their values over these, in float64."""
         found = [self.arrays.of(x, self.env) for x in formulas]
         axes = labels(*(v.axes for v in found))
         wide = ((np.asarray(self.arrays.lift(v), np.float64), v.axes) for v in found)
         return axes, *broadcast(axes, *wide)
 
     def failure(self, e: Expr) -> Witness | None:
-        """Where the statement is false, by the comparison that differs most there."""
+        """The place where the statement is false, by the comparison that differs most there."""
         whole = self.truth(e)
         if whole.holds.all():
             return None
@@ -188,7 +188,7 @@ class StatementOnRun:
         return max(found, key=lambda f: f[0])[1]
 
     def closest(self) -> Witness | None:
-        """Where a statement that is one comparison, and holds, comes nearest to failing."""
+        """The place where a true statement, if it is one comparison, comes nearest to failing."""
         if len(self.comparisons) != 1:
             return None
         (c,) = self.comparisons
@@ -199,13 +199,13 @@ class StatementOnRun:
     def witness(
         self, c: Comparison, axes: tuple[str, ...], blame: Array, fails: bool = False
     ) -> Witness:  # fmt: skip
-        """The comparison at the place of the most blame."""
+        """The comparison at the place where ``blame`` is greatest."""
         at = np.unravel_index(int(blame.argmax()), blame.shape)
         a, b, allowed = (float(np.broadcast_to(x, blame.shape)[at]) for x in c.numbers(axes))
         return Witness(c.said, a, b, allowed, self.place(axes, at), c.equates, fails)
 
     def place(self, axes: tuple[str, ...], at: Sequence[Any]) -> dict[str, int]:
-        """A place by its letters, as the card counts them."""
+        """A place by its letters, with the card's numbers."""
         out: dict[str, int] = {}
         for label, k in zip(axes, at, strict=True):
             if label == CASE:
@@ -222,13 +222,13 @@ class StatementOnRun:
 
 
 def gap(left: Array, right: Array) -> Array:
-    """How far numbers are apart; what is not a number is at no distance from anything."""
+    """The distance of numbers; infinite where one is not a number."""
     apart = np.where(left == right, 0.0, np.abs(left - right))
     return np.where(np.isnan(apart), np.inf, apart)
 
 
 def terms(e: Expr) -> Expr:
-    """What the terms of a formula would add up to if none had a sign."""
+    """A formula with the absolute value of each of its terms, added up."""
     match e:
         case Apply("sub", args):
             return Apply("add", tuple(map(terms, args)))
@@ -253,7 +253,7 @@ def broadcast(axes: tuple[str, ...], *arrays: tuple[Array, tuple[str, ...]]) -> 
 
 
 def on_common_axes(*truths: Truth) -> tuple[Any, ...]:
-    """The axes that statements have together, and where each holds and fails over those."""
+    """The common axes of some statements, and where each holds and fails over these."""
     axes = labels(*(t.axes for t in truths))
     return axes, *(broadcast(axes, (t.holds, t.axes), (t.fails, t.axes)) for t in truths)
 

@@ -13,7 +13,7 @@ WORDS = {"div": "a quotient", **dict.fromkeys(PRODUCTS, "a product")}
 
 @dataclass(frozen=True)
 class Stop:
-    """What stopped an expansion: the name of an operation, and the part it is applied to.
+    """The operation that stopped an expansion: its name, and the part it is applied to.
 
     ``function`` is softcap, GELU, LN (a norm that is not held), or in words 'a product' or 'a
     quotient', of parts that all depend on the text. ``within`` is an expression of the run, which
@@ -25,9 +25,9 @@ class Stop:
 
 
 def stop_of(stream: Stream, e: Expr) -> Apply | None:
-    """The first operation of a formula, or of the values it is made of, that is not linear.
+    """The first operation that is not linear in a formula, or in the values it is made of.
 
-    Values of the stream are not opened for it.
+    Values of the stream are not opened to find it.
     """
     lines, seen, left = stream.lines, set[Expr](), [e]
     while left:
@@ -45,9 +45,9 @@ def stop_of(stream: Stream, e: Expr) -> Apply | None:
 
 
 def outermost(stream: Stream, e: Expr) -> Apply | None:
-    """The library's function that a part is a call of, through the card's own; else its operation.
+    """The library function that a part calls, directly or through the card's; else its operation.
 
-    Of a product it is the first factor that is not linear, if one is not.
+    In a product, the first factor that is not linear counts.
     """
     card, lines = stream.card, stream.lines
     while isinstance(e, Apply) and e.op in card.function and not card.library_name(e):
@@ -62,12 +62,12 @@ def outermost(stream: Stream, e: Expr) -> Apply | None:
 
 
 def function_name(stream: Stream, e: Apply) -> str:
-    """What an operation is called."""
+    """The name of an operation."""
     return WORDS.get(e.op) or stream.card.library_name(e) or e.op
 
 
 def argument(stream: Stream, e: Apply) -> Expr:
-    """The part that an operation is not linear in, the first of several."""
+    """The first argument of an operation that depends on the text."""
     return next((a for a in e.args if stream.lines.depends(a)), e)
 
 

@@ -36,7 +36,7 @@ class Stream:
     """The values of one program's card by their equations.
 
     ``held`` are the kinds of factors that are taken as given, ``lengths`` the lengths of texts
-    where the card has numbers for them, and ``sizes`` what is known of the text.
+    where the card has numbers for them, and ``sizes`` the known sizes of the text.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Stream:
     # -- what the equations say --------------------------------------------------------------------
 
     def streams(self) -> tuple[set[str], set[str]]:
-        """The values of a loop that are those of the block before and something added, or normed.
+        """The values of a loop that add to, or norm, those of the block before.
 
         And these with the values that are the norm of one.
         """
@@ -75,7 +75,7 @@ class Stream:
         return cycles, {x for x in reads if not cycles.isdisjoint(after(x))}
 
     def carries(self, context: Expr) -> bool:
-        """Whether a context changes each entry by itself, norms a row or chooses by a block."""
+        """Whether a context only acts entry by entry, norms a row or chooses by a block."""
         return all(
             isinstance(x, Apply)
             and (x.op in ENTRYWISE or x.op == "where" or self.card.applies(x, "centred"))
@@ -83,7 +83,7 @@ class Stream:
         )
 
     def mixes(self, e: Expr) -> bool:
-        """Whether a formula takes other positions in, through what is linear, but no stream."""
+        """Whether a formula takes in other positions through linear parts, but not the stream."""
         if e not in self.mixing:
             self.mixing[e] = False
             self.mixing[e] = any(
@@ -95,17 +95,17 @@ class Stream:
         return self.mixing[e]
 
     def sums_positions(self, context: Expr) -> bool:
-        """Whether there is a sum over positions around the place of a context."""
+        """Whether a sum over positions surrounds the place of a context."""
         return any(self.lines.mixes(x) for x in through(context))
 
     # -- equations in the place of values ----------------------------------------------------------
 
     def normal(self, e: Expr) -> Expr:
-        """A formula with numbers for blocks, and with rows and entries of values."""
+        """A formula with numbers for blocks, and rows and entries taken directly of values."""
         return transform(self.rows.pushed(self.numbered(e, {})), self.chosen)
 
     def chosen(self, e: Expr) -> Expr | None:
-        """Of a choice by a block, a head or a place that has a number, what is chosen."""
+        """The chosen side of a choice by a block, head or place of known number; else None."""
         if not (isinstance(e, Apply) and e.op == "where") or self.lines.depends(e.args[0]):
             return None
         found = settled(e.args[0], self.number)
@@ -113,7 +113,7 @@ class Stream:
         return new if new is not None and self.lines.rank(new) == self.lines.rank(e) else None
 
     def number(self, e: Expr) -> Fraction | None:
-        """The number that a formula of dimensions is in this text."""
+        """The value of a formula of dimensions for this text."""
         size = self.card.size(e)
         return None if size is None else size.value(self.sizes)
 
@@ -153,7 +153,7 @@ class Stream:
         return self.members[atom]
 
     def written_out(self, e: Expr) -> Expr:
-        """A formula that is one value, by the equation of that value, where it is linear."""
+        """A formula that is one value, replaced by that value's equation while that is linear."""
         while self.lines.is_value(e) and self.is_linear(e):
             e = self.opened(e)
         return e
@@ -164,7 +164,7 @@ class Stream:
         return any(p.kind in (ATOM, PAIR) for p in parts) or all(p.kind == CONSTANT for p in parts)
 
     def held_in(self, formulas: Iterable[Expr]) -> tuple[str, ...]:
-        """What formulas take as given: patterns of attention, and scales of norms."""
+        """The values that formulas hold fixed: attention patterns, and scales of norms."""
         found: dict[str, None] = {}
         for x in chain.from_iterable(map(walk, formulas)):
             if not isinstance(x, Apply) or x.op not in ("div", "prod", "times"):
@@ -181,7 +181,7 @@ class Stream:
     # -- names -------------------------------------------------------------------------------------
 
     def named(self, e: Expr) -> Expr:
-        """A formula in which the scales of norms have the names that the card derives for them."""
+        """A formula in which scales of norms have their derived names."""
 
         def rule(x: Expr) -> Expr | None:
             if isinstance(x, Apply) and x.op == "div" and self.lines.is_root(x.args[1]):
@@ -191,7 +191,7 @@ class Stream:
         return transform(e, rule)
 
     def scale(self, root: Expr) -> Expr:
-        """The derived name of a root, of one row of it, or the root itself."""
+        """The derived name of a root or of one row of it; else the root itself."""
         if root not in self.scales:
             tries = (self.scale_at(root, d, atom) for d in self.card.derived
                      if self.lines.is_root(d.right) for atom in values_in(root)
@@ -200,7 +200,7 @@ class Stream:
         return self.scales[root]
 
     def scale_at(self, root: Expr, d: Equation, atom: Expr) -> Expr | None:
-        """A derived name, where its definition for some block and row is this root."""
+        """A derived name whose definition for some block and row is this root; else None."""
         letters = self.card.blocks_of(d.left.symbol)
         near = self.program.places(value_of(atom), {}) or (0,)
         for step in (0, 1) if letters else (0,):
@@ -219,7 +219,7 @@ class Stream:
 
 
 def pattern_name(e: Expr) -> str:
-    """What a pattern is called: its name with all its letters, or the formula."""
+    """The name of a pattern with all its letters, or the formula."""
     while isinstance(e, Pick):
         e = e.value
     if isinstance(e, Ref):
@@ -228,7 +228,7 @@ def pattern_name(e: Expr) -> str:
 
 
 def values_in(e: Expr) -> Iterator[Expr]:
-    """The names in a formula, those of which rows are picked with these."""
+    """The names in a formula; a name of which a row is picked comes as that row."""
 
     def is_row(x: Expr) -> bool:
         return isinstance(x, Pick) and isinstance(x.value, Ref)
@@ -237,7 +237,7 @@ def values_in(e: Expr) -> Iterator[Expr]:
 
 
 def key_of(atom: Expr) -> str:
-    """The name of a value, a row or an entry."""
+    """The name of the value that a value, a row or an entry is of."""
     return value_of(atom).key
 
 
@@ -250,7 +250,7 @@ def value_of(atom: Expr) -> Ref:
 
 
 def put_value(atom: Expr, right: Expr) -> Expr:
-    """A row or an entry of a value, with its equation's right side in its place."""
+    """A row or an entry of a value, with the right side of the value's equation instead."""
     return repicked(atom, put_value(atom.value, right)) if isinstance(atom, Pick) else right
 
 

@@ -46,8 +46,8 @@ VARIED = "@"  # before a letter that is an axis of variants
 class Sweep:
     """Changes of a card, and the letters that they leave free: blocks, and others with a range.
 
-    ``places`` are their left sides, and the readers, as the question says them; ``copies`` of the
-    second values that readers have of something, the values that they are where nothing changes.
+    ``places`` are their left sides and their readers, as in the question. ``copies`` maps the
+    second values that some readers see to the values that they equal where nothing changes.
     """
 
     program: Program
@@ -58,7 +58,7 @@ class Sweep:
     copies: Mapping[str, str]
 
     def own(self, member: Member) -> Member:
-        """What a value that no change reaches is in the run as it was."""
+        """The member of the run that an unchanged value equals."""
         return self.copies.get(member[0], member[0]), member[1]
 
     @property
@@ -102,7 +102,7 @@ def value_letters(e: Expr) -> tuple[str, ...]:
 
 
 def labels_of(run: Run, found: Sweep, e: Expr, axis: str, size: int) -> Sequence[str]:
-    """What the entries of an axis of the answer are called."""
+    """The labels of the entries along an axis of the answer."""
     if axis in found.blocks:
         return [str(k) for k in found.blocks[axis]]
     if axis in found.axes:
@@ -115,7 +115,7 @@ def labels_of(run: Run, found: Sweep, e: Expr, axis: str, size: int) -> Sequence
 
 
 def sweep(run: Run, texts: Iterable[Text]) -> Sweep:
-    """The changes that some equations say, and what their letters range over."""
+    """The changes that some equations make, and the ranges of their letters."""
     card = run.program.model
     changes: list[Replacement] = []
     for text in texts:
@@ -155,10 +155,10 @@ def sweep(run: Run, texts: Iterable[Text]) -> Sweep:
 def equations_of(
     card: CardData, changes: Iterable[Replacement]
 ) -> tuple[CardData, list[Replacement], dict[str, str]]:  # fmt: skip
-    """The card in which each change is one of what an equation makes, and all readers see it.
+    """The card in which each change is a change of one equation's value, which all readers see.
 
-    What only some readers see is a change of second values, and these are the readers' from then
-    on; the last part says of what they are second ones.
+    A change that only some readers see becomes a change of second values for these readers; the
+    last part maps these to the values they copy.
     """
     out, copies = list[Replacement](), dict[str, str]()
     for change in changes:
@@ -179,17 +179,17 @@ def equations_of(
 def read_blocks(
     run: Run, change: Replacement, known: Collection[str]
 ) -> dict[str, list[int]]:  # fmt: skip
-    """The blocks of letters on the right side alone, as in the lens ``x^N = x^i``."""
+    """The blocks of letters that are only on the right side, as in the lens ``x^N = x^i``."""
     loose = change.right.free & run.program.model.loop_letters - {*known}
     found = query(run, change.right, change.right_text).blocks if loose else {}
     return {letter: found[letter] for letter in sorted(loose)}
 
 
 def free_letters(change: Replacement) -> list[tuple[str, str | int, Expr]]:
-    """The letters of a left side, with the slot or the axis where each stands.
+    """The letters of a left side, with the slot or the axis of each.
 
-    One that counts heads of grouped queries stands in the slot of their group, and comes with how
-    many a group has; of other letters this is 1.
+    A letter that counts heads of grouped queries is in the slot of their group, and comes with the
+    number of heads in a group; for other letters this is 1.
     """
     pairs = list(zip(change.left.symbol.slots, change.left.index, strict=True))
     slots: list[tuple[str | int, Expr]] = [*pairs, *enumerate(change.items)]
@@ -210,7 +210,7 @@ def letter_of(
 
 
 def at_blocks(change: Replacement, blocks: Mapping[str, int], axes: Iterable[str]) -> Replacement:
-    """A change of one block, and of one variant, whose letter is a number like that of a block."""
+    """A change of one block and one variant, in which the variant's letter is a number."""
     letters: dict[str, Expr] = {s: num(k) for s, k in blocks.items()}
     letters |= {s: Ref(Symbol("dim", VARIED + s)) for s in axes}
 
@@ -273,7 +273,7 @@ def evaluated(run: Run, found: Sweep, blocks: Mapping[str, int], about: Any) -> 
 
 
 def needed(run: Run, found: Sweep, member: Member, formula: Expr) -> frozenset[Member]:
-    """The values that a new value is made of."""
+    """The values that a new value is computed from."""
     loops = found.program.loops_of(found.program.model.symbols[member[0]], member[1])
     return found.program.needed(formula, loops)
 
@@ -281,7 +281,7 @@ def needed(run: Run, found: Sweep, member: Member, formula: Expr) -> frozenset[M
 def new_values(
     run: Run, ready: Program, change: Replacement
 ) -> Iterable[tuple[Member, Expr]]:  # fmt: skip
-    """Each value that a change is of, and the formula of what takes its place."""
+    """Each value that a change replaces, and the formula that replaces it."""
     card: CardData = ready.model
     fold = FoldingIn(card, change, change.left.symbol, run.sizes)
     found = False
@@ -300,7 +300,7 @@ def new_values(
 
 
 def fits(ready: Program, change: Replacement, member: Member) -> bool:
-    """Whether a value is of the block that a change is of, or the change is of every block."""
+    """Whether a change is of a value's block, or of every block."""
     blocks = ready.model.block_index(change.left)
     return all(isinstance(x, Idx) or ready.index_size(x, {}) == k
                for x, k in zip(blocks, member[1], strict=True))  # fmt: skip
@@ -321,7 +321,7 @@ def holds(ready: Program, where: Met, loops: Mapping[str, int]) -> bool:
 def changing(
     run: Run, found: Sweep, member: Member, formulas: Sequence[Expr]
 ) -> Intervention:  # fmt: skip
-    """What puts new values in the place of one, after another where there are several."""
+    """The intervention that replaces a value by new values, one formula after the other."""
     loops = found.program.loops_of(found.program.model.symbols[member[0]], member[1])
     env = run.arrays.env
     env = replace(env, index={**env.index, **loops, **{x.name: x for x in found.axes.values()}})
@@ -342,7 +342,7 @@ def changing(
 
 
 def stacked(run: Run, values: Sequence[Value], found: Sweep) -> Value:
-    """The values of all blocks as one, with the letters' own names for the axes of variants."""
+    """The values of all blocks as one array, whose axes of variants have the letters' names."""
     env, xp = run.arrays.env, run.arrays.xp
     out = []
     for value in values:

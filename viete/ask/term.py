@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class Term:
-    """One term of an expansion, which is an expression of the run again."""
+    """One term of an expansion, which is itself an expression of the run."""
 
     expansion: Expansion = field(repr=False)
     family: Terms = field(repr=False)
@@ -32,7 +32,7 @@ class Term:
 
     @cached_property
     def letters(self) -> dict[str, int]:
-        """What its letters are: the head, the source, the neuron."""
+        """The values of its letters: the head, the source, the neuron."""
         found = self.expansion.letters(self.family)
         return {x.name: x.first + k for x, k in zip(found, self.place, strict=True)}
 
@@ -45,17 +45,17 @@ class Term:
 
     @property
     def expression(self) -> str:
-        """The term as an expression, whose value in the run is this one's."""
+        """The term as an expression of the run."""
         return self.expansion.run.in_words(self.formula)
 
     @property
     def kind(self) -> str:
-        """What it is: 'term', 'constant' or 'unopened'."""
+        """Its kind: 'term', 'constant' or 'unopened'."""
         return self.family.kind
 
     @cached_property
     def stopped(self) -> Stop | None:
-        """Of a term that is 'unopened' what stopped the expansion there; None of others."""
+        """For an 'unopened' term, what stopped the expansion there; None for any other."""
         expander = self.expansion.expander
         at = stop_of(expander, self.family.focus) if self.kind == UNOPENED else None
         if at is None:
@@ -66,12 +66,12 @@ class Term:
 
     @property
     def share(self) -> float:
-        """Its size among the sizes of all terms."""
+        """Its size as a share of the sizes of all terms."""
         return self.size / ((self.among or self.expansion).mass or 1.0)
 
     @cached_property
     def label(self) -> str:
-        """Where it comes from: ``block 3, head 2, source 0``."""
+        """The place it comes from: ``block 3, head 2, source 0``."""
         steps = [self.step(m) for m in self.counted]
         if not self.family.marks or self.family.marks[-1].word in ("block", "query", "key"):
             put: dict[str, Expr] = {k: num(v) for k, v in self.letters.items()}
@@ -81,7 +81,7 @@ class Term:
 
     @property
     def counted(self) -> list[Mark]:
-        """The steps to it; a group of heads and a member of it are one head."""
+        """The steps to it, with a group of heads and a member of it as one head."""
         card, heads = self.expansion.card, self.expansion.run.scope.heads
         size = None if heads is None else card.size(heads.each)
         each = None if size is None else size.value(card.sizes)
@@ -102,7 +102,7 @@ class Term:
         return f"{m.word} {self.expansion.position_name(k) if m.word == 'source' else k}"
 
     def expand(self, into: str | Collection[str], **changes: Any) -> Expansion:
-        """The terms of this term, with the options of the expansion that it is of."""
+        """The terms of this term, with the options of its expansion."""
         e = self.expansion
         changed = replace(e.options, into=words(into), **changes)
         return e.of(self.formula, changed, self.marks)

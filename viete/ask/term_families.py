@@ -24,10 +24,10 @@ class Mark:
 
 @dataclass(frozen=True)
 class Terms:
-    """Terms: ``context`` with ``focus`` in its place, one for each value of ``letters``.
+    """Terms: ``context`` with ``focus`` at its place, one for each value of ``letters``.
 
-    ``kind`` is 'term', 'constant' or 'unopened'. ``letters`` has for each letter how many values
-    it takes, from 0, or None where it ranges over the heads that the card declares by that name.
+    ``kind`` is 'term', 'constant' or 'unopened'. ``letters`` gives for each letter the number of
+    its values, from 0, or None where it ranges over the heads that the card declares by that name.
     """
 
     focus: Expr
@@ -42,7 +42,7 @@ class Terms:
         return filled(self.context, self.focus)
 
     def patterns(self) -> list[Ref]:
-        """The names in it of which entries are picked, as those of a pattern of attention."""
+        """The values in it of which entries are picked, such as attention patterns."""
         found = (x.args[0] for x in walk(self.formula) if isinstance(x, Apply) and x.op == "times")
         return [value_of(x) for x in found if isinstance(x, Pick)]
 
@@ -55,9 +55,9 @@ class Terms:
 
 @dataclass(frozen=True)
 class State:
-    """Where an expansion is: the way there, its letters, and through how many heads it went.
+    """A point in an expansion: the steps to it, its letters, and the number of heads on the way.
 
-    ``inside`` says that it has come to the stream, so that what it meets there are sub-layers.
+    ``inside`` says that it has reached the stream, so that the next parts are sub-layers.
     """
 
     marks: tuple[Mark, ...] = ()
@@ -66,7 +66,7 @@ class State:
     inside: bool = False
 
     def at(self, word: str, letter: str, number: int | None = None) -> State:
-        """One step further."""
+        """The state one step further."""
         kept = self.marks
         if word == "block" and kept and kept[-1].word == "block":
             kept = kept[:-1]  # further up the same stream
@@ -77,7 +77,7 @@ def fresh_letter(
     wish: str, state: State, taken: frozenset[str] = frozenset(),
     bound: frozenset[str] = frozenset(),
 ) -> str:  # fmt: skip
-    """A letter, with as many primes as it needs to be a new one."""
+    """A new letter: the wish with as many primes as needed."""
     there = {name for name, _ in state.letters}
     if wish in taken:
         wish = fresh(taken | there, "kjlpqsuvwcm")
@@ -87,13 +87,13 @@ def fresh_letter(
 
 
 def with_letter(state: State, word: str, letter: str, values: Size | str) -> State:
-    """A state with one more letter, and the step that it stands for."""
+    """A state with one more letter, and the step for it."""
     state = replace(state, letters=(*state.letters, (letter, values)))
     return state.at(word, letter)
 
 
 def by_block(families: Sequence[Terms]) -> list[Terms]:
-    """The terms of a block as one, in the order in which the blocks come first."""
+    """The families with one for each block, in the order in which the blocks first occur."""
     out: dict[object, Terms] = {}
     for k, f in enumerate(families):
         key = (f.block, f.context) if f.kind == ATOM and f.block is not None else k

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 def term_table(e: Expansion, style: str = "unicode", numbered: bool = False) -> list[Block]:
-    """A row for each term that is listed, then the constants, the others and the whole.
+    """A table with a row for each listed term, then the constants, the others and the whole.
 
-    ``numbered`` counts the listed ones in front of their names.
+    With ``numbered`` the listed ones have numbers before their names.
     """
     of = "its value" if floats(e.total).size == 1 else "its length"
     rows = [row(t, style) for t in e.terms]
@@ -52,7 +52,7 @@ def term_table(e: Expansion, style: str = "unicode", numbered: bool = False) -> 
 
 
 def terms_json(e: Expansion) -> str:
-    """The same as data; a value is a number or a list of numbers."""
+    """The table as data; a value is a number or a list of numbers."""
     terms = [
         {"label": t.label, "kind": t.kind, "value": floats(t.value).tolist(), "share": t.share,
          "expression": t.expression, "stopped": None if t.stopped is None else asdict(t.stopped)}
@@ -67,7 +67,7 @@ def terms_json(e: Expansion) -> str:
 
 
 def row(t: Term, style: str) -> list[str]:
-    """One term."""
+    """The row of one term."""
     kind = "" if t.kind == "term" else f" ({t.kind})"
     if t.stopped is not None:
         kind = f" ({t.kind}: {t.stopped.function})"
@@ -76,7 +76,7 @@ def row(t: Term, style: str) -> list[str]:
 
 
 def stops(e: Expansion) -> dict[str, str]:
-    """The operations that are not linear, each with what the largest term has it applied to."""
+    """The operations that are not linear, each with its argument in the largest term."""
     found: dict[str, str] = {}
     for t in sorted(e.unopened, key=lambda t: -t.size)[: e.options.top]:
         if t.size and t.stopped is not None:
@@ -85,7 +85,7 @@ def stops(e: Expansion) -> dict[str, str]:
 
 
 def together(some: Remainder, label: str) -> list[str]:
-    """Terms that have no row of their own."""
+    """The row of terms that have no rows of their own."""
     return [label, number(some.value), f"{some.share:.1%}", ""]
 
 
@@ -95,7 +95,7 @@ def norm(value: Any) -> float:
 
 
 def number(value: Any) -> str:
-    """A number with its sign; of an array its length."""
+    """A number with its sign; for an array, its length."""
     a = floats(value)
     return f"{a.item():+.4f}" if a.size == 1 else f"{norm(a):.4f}"
 
@@ -109,7 +109,7 @@ def floats(array: Array) -> Any:
 
 
 def in_short(value: Any) -> str:
-    """A number, or what kind of array it is."""
+    """A number, or the kind of an array."""
     a = floats(value)
     return f"{float(a):+.4g}" if a.ndim == 0 else f"array of {' × '.join(map(str, a.shape))}"
 

@@ -30,7 +30,7 @@ PRECISE = 1e3  # of the precision: what may be lost in adding up
 class TermValues:
     """The values of the families of terms of one formula, in one run.
 
-    ``loose`` are the letters that the formula leaves free, ``rows`` the one for its rows.
+    ``loose`` are the letters that the formula leaves free, ``rows`` the letter of its rows.
     """
 
     run: Run
@@ -45,7 +45,7 @@ class TermValues:
     contraction: Contraction
 
     def env(self, letters: Sequence[Letter] = ()) -> Env[Value]:
-        """The names in force, with letters that are axes."""
+        """The environment, with letters that are axes."""
         env: Env[Value] = self.run.arrays.env
         index = {**env.index, **{x.name: x for x in (*self.loose, *self.rows, *letters)}}
         return replace(env, index=index)
@@ -63,7 +63,7 @@ class TermValues:
 
     @cached_property
     def tokens(self) -> Sequence[str]:
-        """What the positions are called, where the text is one of tokens: ``0 "I"``."""
+        """The names of positions in a text of tokens: ``0 "I"``."""
         for length in sorted(self.lengths or self.card.lengths):
             if (ids := tokens_along(self.run, length)) is not None:
                 return position_labels(ids, self.run.scope.words())
@@ -74,7 +74,7 @@ class TermValues:
         return self.tokens[k] if k < len(self.tokens) else str(k)
 
     def length_of(self, e: Expr) -> int:
-        """How many rows a value has."""
+        """The number of rows of a value."""
         return int(self.expander.lines.shape(e)[0].evaluate(self.run.sizes))
 
     def picked_values(self) -> Iterator[Pick]:
@@ -83,14 +83,14 @@ class TermValues:
         return (x for x in found if isinstance(x, Pick) and self.expander.lines.depends(x))
 
     def array(self, family: Terms) -> Array:
-        """The values of a family: an axis for each letter, then those of the whole."""
+        """The values of a family: an axis for each letter, then the axes of the whole."""
         letters = self.letters(family)
         v = self.contraction.value(family.formula, self.env(letters))
         names = [x.label for x in letters]
         return self.laid_out(v, names, [x.count for x in letters])
 
     def laid_out(self, v: Value, names: list[str], counts: list[int]) -> Array:
-        """A value with axes in order, as an array of what one asks for in Python."""
+        """A value as an array of the run's library, with its axes in order."""
         xp, array = self.run.arrays.xp, self.run.arrays.array(v)
         whole = self.axes_of_whole
         array = expand(xp, *self.of_one_text(array, v.axes), (*names, *whole))
@@ -100,7 +100,7 @@ class TermValues:
         return xp.broadcast_to(array, shape) if tuple(array.shape) != shape else array
 
     def of_one_text(self, array: Array, axes: tuple[str, ...]) -> tuple[Array, tuple[str, ...]]:
-        """Without the axis of a batch of one text, so that a number has a sign."""
+        """The array without the axis of a batch of one text, so that a number keeps its sign."""
         if self.run.batch != 1 or "batch" not in axes:
             return array, axes
         at = axes.index("batch")
@@ -108,7 +108,7 @@ class TermValues:
 
     @cached_property
     def whole(self) -> Value:
-        """The value of the expression, by itself."""
+        """The value of the expression, computed separately from its terms."""
         with np.errstate(all="ignore"):
             return self.run.arrays.of(self.formula, self.env())
 
@@ -146,7 +146,7 @@ class TermValues:
 
     @cached_property
     def rest(self) -> Any:
-        """What the terms lack of the whole: rounding. Raises VieteError where it is more."""
+        """The whole minus the terms: rounding. Raises VieteError where it is more."""
         total = self.total
         rest = total - sum(self.summed(k) for k in range(len(self.families)))
         gap = float(np.sqrt((floats(rest) ** 2).sum()))

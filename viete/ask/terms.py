@@ -64,12 +64,12 @@ class Expander(Stream):
         return found if self.words & FINER else by_block(found)
 
     def each(self, e: Expr, marks: tuple[Mark, ...] = ()) -> Iterator[Terms]:
-        """The same one by one, and not by block."""
+        """The terms of a formula as `families` gives them, but not joined by block."""
         self.taken = self.meant | e.free | e.binders
         return self.terms(HOLE, self.normal(e), State(marks))
 
     def terms(self, around: Expr, e: Expr, state: State) -> Iterator[Terms]:
-        """The terms of a formula that stands in a context, up to the sub-layers of the stream."""
+        """The terms of a formula in a context, up to the sub-layers of the stream."""
         parts, error = self.apart_from_error(e)
         if error is not None:
             yield self.family(around, error, state.at("error", ""))
@@ -95,11 +95,11 @@ class Expander(Stream):
                 yield from self.sublayer(context, p.focus, state, UNOPENED)
 
     def goes_on(self, context: Expr, state: State) -> bool:
-        """Whether a value of the stream in a context goes on with the terms of what was asked."""
+        """Whether the expansion goes on through a value of the stream in a context."""
         return self.carries(context) if state.inside else not self.sums_positions(context)
 
     def along(self, atom: Expr, state: State) -> State:
-        """Where the terms of a value of the stream are."""
+        """The state of the terms of a value of the stream."""
         ref = value_of(atom)
         if ref.key not in self.carried:
             return state
@@ -131,7 +131,7 @@ class Expander(Stream):
             yield self.family(around, e, state, UNOPENED if "path" in self.words else kind)
 
     def heads(self, around: Expr, inner: Expr, e: Expr, state: State) -> Iterator[Terms]:
-        """The terms of what attention adds, which stands in a context of its own."""
+        """The terms of an attention output, which stands in a context."""
         for p in self.lines.parts(e):
             q = replace(p, context=filled(inner, p.context))
             if p.kind == CONSTANT:
@@ -146,7 +146,7 @@ class Expander(Stream):
                 yield self.family(around, q.whole, state)
 
     def head(self, around: Expr, p: Summand, state: State) -> Iterator[Terms]:
-        """The terms of one sum over positions: by head, by source, by what it reads there."""
+        """The terms of one sum over positions: by head, by source, by the value read there."""
         if "head" in self.words:
             p, state = self.apart(p, state, "head", around)
         parts = [p]
@@ -162,7 +162,7 @@ class Expander(Stream):
     def apart(
         self, p: Summand, state: State, word: str, around: Expr
     ) -> tuple[Summand, State]:  # fmt: skip
-        """A term without the sums over declared letters around it: one for each of their values."""
+        """A term without the sums over declared letters around it: one term for each value."""
         context, focus = p.context, p.focus
 
         def go(x: Expr) -> Expr:
@@ -185,7 +185,7 @@ class Expander(Stream):
         return Summand(focus, context, p.kind), state
 
     def sources(self, p: Summand, state: State) -> tuple[list[Summand], State] | None:
-        """A term by the positions that it takes in; None where it is one for all positions."""
+        """A term by its source positions; None where one term serves all positions."""
         at = next(x for x in through(p.context) if self.lines.mixes(x))
         assert isinstance(at, Apply)
         weights, values = at.args[0], filled(at.args[1], p.focus)
@@ -201,7 +201,7 @@ class Expander(Stream):
         return self.lines.parts(filled(outer, product)), state
 
     def neurons(self, around: Expr, inner: Expr, e: Expr, state: State) -> Iterator[Terms]:
-        """The terms of what an MLP adds: the rows of its last matrix, as much as each is active."""
+        """The terms of an MLP's output: rows of its last matrix, weighted by activations."""
         parts, error = self.apart_from_error(e)
         if error is not None:
             yield self.family(around, filled(inner, error), state.at("error", ""))
@@ -218,19 +218,19 @@ class Expander(Stream):
                 yield self.neuron(around, q, at)
 
     def is_error(self, p: Summand) -> bool:
-        """Whether a term is what the features of a card lack, where features are asked for."""
+        """Whether a term is the error of a card's features, where features are asked for."""
         wanted = "feature" in self.words and p.kind == ATOM
         return wanted and value_of(p.focus).symbol in {f.error for f in features_of(self.card)}
 
     def is_computed(self, atom: Expr) -> bool:
-        """Whether a value is made of others, and is not of the stream."""
+        """Whether a value is computed from others, and is not of the stream."""
         inner = [] if key_of(atom) in self.stream else self.lines.parts(self.opened(atom))
         return any(p.kind != CONSTANT for p in inner)
 
     def apart_from_error(self, e: Expr) -> tuple[list[Summand], Expr | None]:
         """The terms of f W + b + (x - f W - b) without x - f W - b, where features are asked for.
 
-        And x - f W - b, the error of what is decoded, which stays one term.
+        And x - f W - b, the error of the decoded features, which stays one term.
         """
         parts = self.lines.parts(e)
         wholes = {p.whole for p in parts}
@@ -246,7 +246,7 @@ class Expander(Stream):
         return left, reduce(lambda a, b: Apply("add", (a, b)), rest)
 
     def decodes(self, p: Summand) -> bool:
-        """Whether a term is a row that is not linear in anything, by a matrix of weights."""
+        """Whether a term is a row that is not linear in anything, times a matrix of weights."""
         if p.kind not in (ATOM, UNOPENED) or self.sums_positions(p.context):
             return False
         if p.kind == ATOM and (key_of(p.focus) in self.stream or self.is_linear(p.focus)):
@@ -254,7 +254,7 @@ class Expander(Stream):
         return meets_matrix(p) and self.lines.rank(p.focus) == 1
 
     def neuron(self, around: Expr, p: Summand, state: State) -> Terms:
-        """A term that is one for each entry of its focus, if that meets a matrix."""
+        """A term for each entry of the focus, if the focus is multiplied by a matrix."""
         last = innermost(p.context)
         match last:
             case Apply("prod", (a, matrix)) if a is HOLE and self.lines.rank(p.focus) == 1:
@@ -270,7 +270,7 @@ class Expander(Stream):
         return self.family(around, p.whole, state, UNOPENED)
 
     def pairs(self, around: Expr, e: Expr, state: State) -> Iterator[Terms]:
-        """The terms of a product of two sums: those of one side with those of the other."""
+        """The terms of a product of two sums: each term of one times each term of the other."""
         assert isinstance(e, Apply)
         sides = [w for w in ("query", "key") if w in self.words] or ["query", "key"]
         left, right = e.args
@@ -293,7 +293,7 @@ class Expander(Stream):
 
 
 def innermost(context: Expr) -> Expr:
-    """The operation right around the place of a context, or the place itself."""
+    """The operation directly around the place of a context, or the place itself."""
     return next((x for x in through(context) if HOLE in x.children), HOLE)
 
 

@@ -20,7 +20,7 @@ Place = tuple[int, int, str]  # where a text begins and ends in a question, and 
 
 
 def texts_in(question: str) -> list[Place]:
-    """The texts of which a question asks the last residual vector."""
+    """The texts whose last residual vectors a question asks for."""
     if "T" not in question or '"' not in question:
         return []
     tokens = tokenize(Text(question, "<name>"))
@@ -46,14 +46,14 @@ def with_texts(
 
 
 def as_written(sentence: str, spelled: Mapping[str, str]) -> str:
-    """A sentence in which names stand as a question wrote them."""
+    """A sentence with names spelled as in the question."""
     return re.sub(r"\bT_text\d+", lambda m: spelled.get(m[0], m[0]), sentence)
 
 
 def last_stream(card: CardData) -> Ref:
-    """The residual stream after the last block, as what the logits are made of.
+    """The residual stream after the last block, from which the logits are made.
 
-    Raises VieteError for a card that does not say which it is.
+    Raises VieteError for a card that does not name it.
     """
     for o in card.operators:
         e = o.definition

@@ -29,8 +29,9 @@ FEW = 5
 
 @dataclass(frozen=True)
 class TokenEnd:
-    """How the vectors of one end of a matrix are put into tokens: by a matrix (V, d), or as they
-    are; ``names`` are empty where there is no way.
+    """How vectors at one end of a matrix become tokens: by a matrix (V, d), or by their entries.
+
+    ``names`` are empty where neither is possible.
     """
 
     word: str
@@ -38,16 +39,16 @@ class TokenEnd:
     matrix: np.ndarray | None = None
 
     def scores(self, vector: np.ndarray) -> np.ndarray:
-        """What a vector (d) has of each token, or of each of its entries."""
+        """The score of each token, or of each entry, for a vector (d)."""
         return vector if self.matrix is None else np.asarray(self.matrix @ vector)
 
     def top(self, vector: np.ndarray, count: int = FEW) -> list[str]:
-        """The names of the greatest, the greatest first."""
+        """The names of the highest scores, the highest first."""
         scores = self.scores(vector)
         return [str(self.names[int(k)]) for k in np.argsort(-scores, kind="stable")[:count]]
 
     def line(self, vector: np.ndarray) -> str:
-        """The same in a line."""
+        """The names of the highest scores in one line."""
         return " ".join(label(name, 14) for name in self.top(vector)) if self.names else ""
 
 

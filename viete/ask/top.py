@@ -28,10 +28,11 @@ WIDTH, DIGITS = 48, 6  # of an exact number
 
 @dataclass(frozen=True, repr=False)
 class Top(Answer):
-    """The greatest entries of each row of a value, the greatest first, of equal ones the first.
+    """The greatest entries of each row of a value, the greatest first; equal ones keep their order.
 
     ``values``, ``indices`` and ``names`` have the axes of the value, the last of them as long as
-    there were entries asked for, or as there are. ``names`` are the labels of the entries.
+    the number of entries asked for, or of all if the row has fewer. ``names`` are the labels of the
+    entries.
     """
 
     names: np.ndarray = field(kw_only=True)
@@ -45,7 +46,7 @@ class Top(Answer):
 
     @property
     def rows(self) -> Iterator[tuple[str, list[tuple[str, Any]]]]:
-        """Each row's name, empty where there is one alone, and its entries' names and values."""
+        """Each row's name, empty for a single row, and its entries' names and values."""
         for place in np.ndindex(self.values.shape[:-1]):
             where = ", ".join(f"{axis} {labels[k]}" for axis, labels, k in
                               zip(self.axes, self.labels, place, strict=False)
@@ -53,7 +54,7 @@ class Top(Answer):
             yield where, list(zip(self.names[place], self.values[place], strict=True))
 
     def part(self, place: tuple[int, ...]) -> Self:
-        """As `Answer.part`."""
+        """The answer at one place, as `Answer.part`."""
         return replace(super().part(place), indices=self.indices[place])
 
     def __repr__(self) -> str:
@@ -69,7 +70,7 @@ class Top(Answer):
 
 
 def spelled(value: Any) -> str:
-    """An entry as text: a float, or an exact number that is long, in six digits."""
+    """An entry as text; a float, or a long exact number, in six digits."""
     if isinstance(value, float | np.floating):
         return f"{value:.6g}"
     text = str(value)
@@ -77,9 +78,9 @@ def spelled(value: Any) -> str:
 
 
 def top_of(run: Run, question: str) -> tuple[int, str] | None:
-    """How many entries of what a question asks for the greatest; None of any other question.
+    """The count and the formula of a question for the greatest entries; None for any other.
 
-    Raises VieteError where something stands behind it, and for no entry at all.
+    Raises VieteError where text follows its parentheses, and for a count of 0.
     """
     found = headed(run, question, (TOP,))
     if found is None or found.count is None:
@@ -88,7 +89,7 @@ def top_of(run: Run, question: str) -> tuple[int, str] | None:
 
 
 def top(run: Run, count: int, question: str) -> Top:
-    """The ``count`` greatest entries of each row of what is asked, or all where there are fewer.
+    """The ``count`` greatest entries of each row of a question's answer, or all if it has fewer.
 
     Raises VieteError as ``run[question]`` does, for one number, and where the order of entries is
     undecided: of exact numbers that cannot be told apart, of intervals that overlap.
@@ -116,7 +117,7 @@ def top(run: Run, count: int, question: str) -> Top:
 
 
 def greatest(run: Run, row: np.ndarray, count: int) -> list[int]:
-    """The places of the greatest entries of a vector, from the greatest on; NaN comes last."""
+    """The places of the greatest entries of a vector, in falling order; NaN comes last."""
     if row.dtype.names:
         return surely_greatest(row, count)
     if row.dtype == object:
@@ -136,7 +137,7 @@ def greatest(run: Run, row: np.ndarray, count: int) -> list[int]:
 
 
 def surely_greatest(row: np.ndarray, count: int) -> list[int]:
-    """As `greatest`, of intervals, each of which lies above those that follow."""
+    """As `greatest`, for intervals, each of which lies above those that follow."""
     order = np.argsort(-row["lower"], kind="stable")
     for k in range(count):
         rest = order[k + 1 :]

@@ -28,7 +28,7 @@ MOST = 2000  # vectors of a map of cosines
 
 @dataclass(frozen=True)
 class VectorSet:
-    """Vectors (m, d) with their names, the axis of their entries and what these are called."""
+    """Vectors (m, d) with their names, the axis of their entries and the entries' labels."""
 
     array: np.ndarray
     names: tuple[str, ...]
@@ -40,7 +40,7 @@ class VectorSet:
 def vector_set(run: Run, question: str, behind: str = "") -> VectorSet:
     """The vectors of a formula, after the changes ``behind`` it.
 
-    Raises VieteError for one number, and for numbers that are not floats.
+    Raises VieteError for a single number, and for numbers that are not floats.
     """
     found = run.answer(f"{question} {behind}".strip())
     array = in_numpy(found.array)
@@ -60,7 +60,7 @@ def vector_set(run: Run, question: str, behind: str = "") -> VectorSet:
 
 
 def named(axis: str, label: str) -> str:
-    """An entry of an axis: a number with the name of the axis, and a word as it is."""
+    """The name of an entry of an axis: a number with the axis's name, or a word unchanged."""
     head = label.split(" = ")[0]
     return f"{axis} {head}" if head.isdigit() else label
 
@@ -81,7 +81,7 @@ def joined(sets: Sequence[VectorSet]) -> VectorSet:
 
 
 def cosines(run: Run, asked: Headed, behind: str = "") -> Answer:
-    """The cosine of every two of some vectors, (m, m)."""
+    """The cosines of all pairs of some vectors, (m, m)."""
     found = joined([vector_set(run, q, behind) for q in asked.formulas])
     if len(found.names) > MOST:
         raise VieteError(f"a map takes at most {MOST:,} vectors, not {len(found.names):,}")
@@ -96,10 +96,10 @@ def cosines(run: Run, asked: Headed, behind: str = "") -> Answer:
 
 @dataclass(frozen=True, repr=False)
 class Pca(Answer):
-    """Vectors from their mean along the directions of largest variance, (m, k), as the array.
+    """Centred vectors along the directions of largest variance, (m, k), as the array.
 
-    ``directions`` (d, k) have length 1; the entry of each that is greatest without its sign is
-    positive. ``shares`` (k) are what each has of the variance.
+    ``directions`` (d, k) have length 1, with the sign that makes the largest absolute entry
+    positive. ``shares`` (k) are their shares of the variance.
     """
 
     mean: np.ndarray = field(kw_only=True)
@@ -109,7 +109,7 @@ class Pca(Answer):
     end: TokenEnd = field(kw_only=True)
 
     def blocks(self, width: int = 100, title: str | None = None) -> list[Block]:
-        """A row for each component with its tokens, then where the vectors are."""
+        """A table with a row for each component and its tokens, then a table of the vectors."""
         title = self.question if title is None else title
         count, size = len(self.array), len(self.mean)
         out: list[Block] = [paragraph(f"{literal(title)}  ({count} vectors of {size} entries)")]
@@ -118,18 +118,18 @@ class Pca(Answer):
 
     @property
     def arrays(self) -> Mapping[str, np.ndarray]:
-        """As `Answer.arrays`, with the directions and the mean."""
+        """The arrays of `Answer.arrays`, the directions and the mean."""
         q = self.question
         return {q: self.array, f"{q} directions": self.directions, f"{q} mean": self.mean}
 
     def rows(self) -> Iterator[DirectionRow]:
-        """Of each component its variance and share, and its tokens and those of its other sign."""
+        """For each component: its variance, its share, its tokens and those of its other sign."""
         for variance, share, v in zip(self.variances, self.shares, self.directions.T, strict=True):
             yield DirectionRow(variance, share, [self.end.line(v)], [self.end.line(-v)])
 
 
 def pca(runs: Sequence[Run], asked: Headed, behind: str = "") -> Pca:
-    """The principal components of the vectors of one formula, those of all runs together.
+    """The principal components of the vectors of one formula, of all runs together.
 
     Raises VieteError for fewer than two vectors.
     """
@@ -166,7 +166,7 @@ def pca(runs: Sequence[Run], asked: Headed, behind: str = "") -> Pca:
 
 
 def of_text(s: VectorSet, k: int) -> VectorSet:
-    """A set of one of several texts, whose names say which."""
+    """The vectors of one of several texts, with names that say which."""
     names = (f"text {k}" if name == s.question else f"text {k}, {name}" for name in s.names)
     return replace(s, names=tuple(names))
 

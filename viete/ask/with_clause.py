@@ -30,9 +30,9 @@ def changes_of(run: Run, name: object) -> tuple[Text, list[Text]] | None:
 
 
 def refuse_inside(text: Text, tokens: list[Token]) -> None:
-    """Refuse a ``with`` in parentheses: what is changed is a whole question.
+    """Refuse a ``with`` in parentheses: a change applies to a whole question.
 
-    What stands in those of ``top_3(…)`` is one.
+    The parentheses of ``top_3(…)`` contain a whole question.
     """
     own = tokens[0].text in OWN
     open_: list[str] = []
@@ -51,7 +51,7 @@ def refuse_inside(text: Text, tokens: list[Token]) -> None:
 
 
 def equations(text: Text, tokens: list[Token], first: int, scope: Scope) -> list[Text]:
-    """The equations behind ``with``; a comma behind a ``for`` may go on with its conditions."""
+    """The equations after ``with``; a comma after a ``for`` may continue its conditions."""
     end = len(tokens) - 1
     cuts = [first - 1]
     for comma in top_level(tokens[:end], ",", start=first):
@@ -66,7 +66,7 @@ def equations(text: Text, tokens: list[Token], first: int, scope: Scope) -> list
 
 
 def begins(tokens: list[Token], first: int, scope: Scope) -> bool:
-    """Whether an equation begins here and no further condition: a value and =."""
+    """Whether an equation begins here, and not a further condition: a value and =."""
     sign = next(top_level(tokens, "=", ",", start=first), None)
     value = sign is not None and (sign > first + 1 or tokens[first].text in scope.symbols)
     return value and sign is not None and tokens[sign].text == "="

@@ -31,11 +31,11 @@ ROLES = {
 def check_agreement(
     card: CardData, shapes: Shapes, described: list[Described], stated: list[Dimension]
 ) -> None:
-    """That the numbers a card states are those of its equations.
+    """Check that the numbers a card states are those of its equations.
 
-    ``stated`` are those of facts that are not dimensions of the card.
+    ``stated`` are the numbers of facts that are not dimensions of the card.
 
-    Raises VieteError at the statement that its equations contradict.
+    Raises VieteError at the statement that the equations contradict.
     """
     facts = [d for d in stated if d.name not in card.sizes]
     sizes = card.sizes | CardData("", dims=tuple(facts)).sizes
@@ -60,7 +60,7 @@ def check_agreement(
 
 
 def refuse(dim: Dimension, value: Fraction, counts: dict[str, Fraction | None], what: str) -> None:
-    """An error unless one of the counts is the value, or there is none to compare."""
+    """Raise VieteError if all counts are known and none of them is the value."""
     known = {name: count for name, count in counts.items() if count is not None}
     if known and len(known) == len(counts) and value not in known.values():
         found = ", ".join(f"{name} has {count} {what}" for name, count in known.items())
@@ -68,7 +68,7 @@ def refuse(dim: Dimension, value: Fraction, counts: dict[str, Fraction | None], 
 
 
 def check_blocks(card: CardData, dim: Dimension, value: Fraction) -> None:
-    """A loop has as many steps, all loops together have, or the blocks are written out."""
+    """Check that a loop, or all loops together, have this many steps, or blocks are written out."""
     if card.loops:
         counts = {loop: count(card, loop.lower, loop.upper) for loop in card.loops}
         total = sum((n for n in counts.values() if n is not None), Fraction(0))
@@ -86,7 +86,7 @@ def check_blocks(card: CardData, dim: Dimension, value: Fraction) -> None:
 
 
 def check_heads(card: CardData, dim: Dimension, value: Fraction) -> None:
-    """Something depends on the number, or an index or a concatenation has so many values."""
+    """Check that the number is used, or that an index or a concatenation has as many values."""
     used = {e.key for e in formulas(card) if isinstance(e, Ref) and e.symbol.kind == "dim"}
     indexed = any(count(card, i.lower, i.upper) in (value, None) for i in card.indices)
     joined = any(isinstance(e, Apply) and e.op == "concat" and len(e.args) == value
@@ -99,7 +99,7 @@ def check_heads(card: CardData, dim: Dimension, value: Fraction) -> None:
 
 
 def check_vocabulary(card: CardData, shapes: Shapes, dim: Dimension, value: Fraction) -> None:
-    """An input has as many token numbers, and the matrix whose rows it takes as many rows."""
+    """Check that an input has as many token numbers, and its embedding matrix as many rows."""
     ranges = {i.name: count(card, i.low, i.high) for i, _ in embeddings(card)
               if i.low is not None and i.high is not None}  # fmt: skip
     refuse(dim, value, ranges, "token numbers")
@@ -111,7 +111,7 @@ def check_vocabulary(card: CardData, shapes: Shapes, dim: Dimension, value: Frac
 def check_described(
     card: CardData, shapes: Shapes, name: Text, words: Text, stated: tuple[Expr, ...]
 ) -> None:
-    """The size in words is the shape of the parameter or equation of that name."""
+    """Check that a size in words is the shape of the parameter or equation of that name."""
     letters = {i.name for i in card.indices} | set(card.loop_letters)
     found = shapes.types.get(parse_name(name, "parameter", letters).key)
     if found is None:
@@ -125,7 +125,7 @@ def check_described(
 
 
 def count(card: CardData, lower: Expr, upper: Expr) -> Fraction | None:
-    """How many whole numbers there are from one bound to the other, where both have a value."""
+    """The number of integers from one bound to the other; None where a bound has no value."""
     low, high = card.size(lower), card.size(upper)
     if low is None or high is None:
         return None
@@ -134,7 +134,7 @@ def count(card: CardData, lower: Expr, upper: Expr) -> Fraction | None:
 
 
 def formulas(card: CardData) -> Iterator[Expr]:
-    """Every node of every expression of the card but the bodies of its functions."""
+    """Every node of every expression of the card, except function bodies."""
     whole: list[Expr | None] = []
     for d in card.dims:
         whole += [d.value, d.at_most]
@@ -153,7 +153,7 @@ def formulas(card: CardData) -> Iterator[Expr]:
 
 
 def embeddings(card: CardData) -> list[tuple[Input, Parameter]]:
-    """The matrices whose rows are taken by an input of whole numbers, as in ``E[x]``."""
+    """The inputs of integers with the matrices whose rows they take, as in ``E[x]``."""
     inputs = {i.name: i for i in card.inputs if i.low is not None}
     tables = {p.name: p for p in card.parameters if len(p.shape) == 2}
     found = {}

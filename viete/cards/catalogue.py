@@ -10,38 +10,38 @@ from viete.errors import VieteError
 
 
 def shipped() -> dict[str, Path]:
-    """Name of each shipped card (``pythia``) → its file, in alphabetical order."""
+    """The file of each shipped card by its name (``pythia``), in alphabetical order."""
     folder = Path(str(resources.files("viete.cards").joinpath("shipped")))
     return {path.stem: path for path in sorted(folder.glob("*.md"), key=lambda p: p.stem)}
 
 
 def coders() -> dict[str, Path]:
-    """Name of each shipped card of features (``sae``) → its file: what learns values of a model."""
+    """The file of each shipped card of features by its name (``sae``)."""
     folder = Path(str(resources.files("viete.cards").joinpath("coders")))
     return {path.stem: path for path in sorted(folder.glob("*.md"), key=lambda p: p.stem)}
 
 
 def trained() -> dict[str, Path]:
-    """Name of each shipped model (``two-layers``) → its card, which has weights beside it."""
+    """The card of each shipped model by its name (``two-layers``); its weights are beside it."""
     folder = Path(str(resources.files("viete.cards").joinpath("trained")))
     return {path.stem: path for path in sorted(folder.glob("*.md"), key=lambda p: p.stem)}
 
 
 def model_path(name: str | Path) -> str | Path:
-    """The card of the shipped model of that name; anything else as it is."""
+    """The card of the shipped model of that name; any other name unchanged."""
     known = trained().get(name.lower()) if isinstance(name, str) else None
     return name if known is None or Path(name).exists() else known
 
 
 def named() -> dict[str, Path]:
-    """Every card that has a name, of models and of features."""
+    """Every named card, of models and of features."""
     return shipped() | coders()
 
 
 def find(name: str | Path) -> Path:
-    """The file of a card: a path where there is one, else the shipped card of that name.
+    """The file of a card: a path if it exists, else the shipped card of that name.
 
-    Raises VieteError, naming the shipped cards that are spelled nearly so, where there is neither.
+    Raises VieteError, naming shipped cards with a similar spelling, where neither exists.
     """
     if not isinstance(name, str | Path):
         raise VieteError(f"a card must be a path or the name of a shipped card, not {name!r:.60}")
@@ -64,7 +64,7 @@ def find(name: str | Path) -> Path:
 
 
 def near_files(path: Path) -> list[str]:
-    """Cards in the folder of a path, of nearly that name."""
+    """Cards with similar names in the folder of a path."""
     try:
         there = {p.name: p for p in path.parent.iterdir() if p.suffix in (".md", ".tex", ".json")}
     except OSError:

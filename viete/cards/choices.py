@@ -35,7 +35,7 @@ from viete.rewrite.inlining import names_in, with_definitions
 
 @dataclass
 class Row:
-    """What holds where the key has one of these values."""
+    """The values of a key, and what holds for them."""
 
     allowed: str
     text: Text
@@ -54,10 +54,10 @@ class Choice:
     rows: list[Row]
 
     def in_force(self, card: CardData, config: Config | None) -> list[tuple[Row, Expr | None]]:
-        """The rows that hold, each with the condition on the block where it holds for some.
+        """The rows that hold, each with a condition on the block if it holds for some only.
 
-        The last has no condition. Raises VieteError, naming the key and what the card knows, for a
-        value that no row lists.
+        The last has no condition. Raises VieteError, naming the key and the values that the card
+        knows, for a value that no row lists.
         """
         if config is None:
             return [(self.rows[0], None)]
@@ -96,7 +96,7 @@ class Choice:
 
 
 def family_member(card: CardData, choices: Sequence[Choice], config: Config | None) -> CardData:
-    """The member of the family: the model with what holds put in."""
+    """The member of the family: the model with the rows in force put in."""
     if not choices:
         return card
     values: dict[str, Equation] = {}
@@ -137,7 +137,7 @@ def family_member(card: CardData, choices: Sequence[Choice], config: Config | No
 
 
 def check_defined(card: CardData, choices: Sequence[Choice], config: Config | None) -> None:
-    """That nothing is left which a row would have defined.
+    """Check that every name that only a row would define is defined or unused.
 
     Raises VieteError that names the key: a row may leave open what not every member needs.
     """
@@ -159,9 +159,9 @@ def check_defined(card: CardData, choices: Sequence[Choice], config: Config | No
 def without(
     card: CardData, gone: set[str], values: Mapping[str, Equation]
 ) -> tuple[CardData, set[str]]:
-    """The model without some equations, and the names of what only these may have needed.
+    """The model without some equations, and the names that only these may have needed.
 
-    Derived names and claims that are made of them go too, unless ``values`` define them.
+    Derived names and claims about these go too, unless ``values`` define them.
     """
     needed = names_in([e.right for e in (*card.equations, *card.derived) if e.name in gone])
     needed |= names_in([o.definition for o in card.operators])
@@ -211,7 +211,7 @@ def number_at(e: Expr, card: CardData, text: Text) -> int:
 
 
 def test(places: list[int], blocks: list[int], letter: str) -> Expr:
-    """The simplest condition on a block's number that holds for these of all blocks."""
+    """The simplest condition on a block's number that holds for exactly these blocks."""
     i = Idx(letter)
     if places == blocks[: len(places)]:
         return Apply("le", (i, num(places[-1])))

@@ -46,11 +46,11 @@ _RANGE = re.compile(r"^\s*\w+\s*=[^=]*(?:…|\.\.\.|\\l?dots|\\cdots)")
 
 @dataclass
 class ClaimPage:
-    """What stands on a page: a card with what the page defines, its claims, and the rest.
+    """The content of a page: a card with the page's definitions, its claims, and the rest.
 
-    ``words`` name tokens, where they are not the card's own. ``readings`` say how something was
-    read that may be meant otherwise. ``prose`` are formulas that say nothing; ``unread`` says of
-    statements why they are none of this card's.
+    ``words`` name tokens, where the card has no words for them. ``readings`` say how an ambiguous
+    formula was read. ``prose`` are formulas that state nothing; ``unread`` says why a statement is
+    not a claim about this card.
     """
 
     card: CardData
@@ -68,7 +68,7 @@ class ClaimPage:
         return own if self.words is None else replace(own, words=self.words)
 
     def read(self, source: Text, refuted: bool) -> None:
-        """One formula, with the clauses behind it."""
+        """Read one formula, with the clauses after it."""
         try:
             if _RANGE.match(source.text) or not self.compares(source):
                 self.prose.append(source.text.strip())
@@ -83,7 +83,7 @@ class ClaimPage:
             self.unread.append(error)
 
     def compares(self, source: Text) -> bool:
-        """Whether a formula says something; ``x \\rightarrow y`` has no sign that compares."""
+        r"""Whether a formula is a statement; ``x \rightarrow y`` has no comparison sign."""
         try:
             return says_something(source)
         except VieteError:
@@ -92,7 +92,7 @@ class ClaimPage:
             return False
 
     def claim(self, source: Text) -> Claim:
-        """A claim as it is meant of this card: a norm without its parameters is the card's."""
+        """A claim in this card's sense: a norm without its parameters is the card's."""
         scope, letters, note = self.scope, dict[str, Abstraction](), list[str]()
         if (of := _OF_LETTER.match(source.text)) and self.is_free(of[1]):
             stream = parse(Text(STREAM), scope)
@@ -115,7 +115,7 @@ class ClaimPage:
         return found
 
     def is_free(self, letter: str) -> bool:
-        """Whether a letter alone means nothing yet."""
+        """Whether a letter has no meaning yet."""
         try:
             parse(Text(letter), self.scope)
             return False
@@ -123,12 +123,12 @@ class ClaimPage:
             return True
 
     def add(self, claim: Claim) -> None:
-        """One claim more. Raises VieteError where it cannot be meant of this card."""
+        """Add a claim. Raises VieteError where it has no meaning for this card."""
         shapes_of(replace(self.card, claims=(claim,)))
         self.claims.append(claim)
 
     def definition(self, source: Text) -> Equation | None:
-        """The formula as an equation of a new name; None where its left side means something."""
+        """The formula as an equation of a new name; None if its left side is known already."""
         tokens = tokenize(without_texts(source)[0])
         at = next((t for t in tokens if (t.kind, t.text) == ("op", "=")), None)
         if at is None:
@@ -162,7 +162,7 @@ def read_page(
 def formulas(content: str, file: str) -> Iterator[tuple[Text, bool]]:
     """Every formula of a page with its clauses, and whether it is struck through.
 
-    Of an aligned display each line is one.
+    Each line of an aligned display is a formula.
     """
     lines = [x.text.text if x.kind == "text" else "" for x in visible_lines(content, file)]
     rows = [hidden_code(line) for line in lines]
@@ -181,7 +181,7 @@ def formulas(content: str, file: str) -> Iterator[tuple[Text, bool]]:
 
 
 def pieces(text: str) -> Iterator[tuple[int, int]]:
-    """The lines of an aligned display, which ends them with ``\\\\``, or parts a space apart."""
+    r"""The lines of an aligned display, which end with ``\\``, or parts separated by spaces."""
     start = 0
     cases = 0
     for m in re.finditer(r"\\begin\s*\{cases\}|\\end\s*\{cases\}|\\\\|\\q?quad\b|$", text):
@@ -209,12 +209,12 @@ def placed(
 
 
 def hidden_code(line: str) -> str:
-    """A line without what stands in backticks, but for the texts of a claim."""
+    """A line with everything in backticks blanked, except the texts of a claim."""
     return re.sub(r"(?<!texts of )(?<!text of )`[^`]*`", spaces, line)
 
 
 def spaces(m: re.Match[str]) -> str:
-    """As many spaces."""
+    """Spaces of the same length."""
     return " " * len(m[0])
 
 

@@ -29,8 +29,8 @@ _ALL = ("all", "every", "each", "any")
 def read_claim(source: Text, scope: Scope, meaning: str = "") -> Claim:
     """A claim of a card whose names are in ``scope``.
 
-    A letter that nothing declares and that stands in an index is the claim's own: what it says of
-    ``A_{j,k}`` it says of all j and k. Raises VieteError, at the symbol, for what is not a claim.
+    An undeclared letter in an index belongs to the claim: a statement about ``A_{j,k}`` is about
+    all j and k. Raises VieteError, at the symbol, for text that is not a claim.
     """
     plain, texts, count = without_texts(source)
     scope = scope.inside(own_letters(plain, scope))
@@ -46,7 +46,7 @@ def read_claim(source: Text, scope: Scope, meaning: str = "") -> Claim:
 
 
 def without_texts(source: Text) -> tuple[Text, str, int]:
-    """A claim without the clause about its texts, which is not notation; their name, how many."""
+    """A claim without the clause about its texts; the texts' name, and their number."""
     plain = replace(source, text=_PHRASE.sub(without_command, source.text))
     if not (found := _TEXTS.search(plain.text)):
         return plain, "", 0
@@ -56,7 +56,7 @@ def without_texts(source: Text) -> tuple[Text, str, int]:
 
 
 def says_something(source: Text) -> bool:
-    """Whether a formula is a statement: two sides with a comparison between them, or several."""
+    """Whether a formula is a statement: two sides with a comparison, or a chain of comparisons."""
     first, *_ = parts(tokenize(without_texts(source)[0]))
     signs = (*COMPARISONS, "and", "or", "not")
     angles = any(t.text == ">" for t in first) and any(t.text == "<" for t in first)
@@ -65,7 +65,7 @@ def says_something(source: Text) -> bool:
 
 
 def statement(source: Text, tokens: list[Token], scope: Scope) -> Expr:
-    """What is claimed; of a chain, ``0 ≤ a ≤ 1``, that each of its links holds."""
+    """The statement; a chain, ``0 ≤ a ≤ 1``, says that each of its links holds."""
     signs = [s for s in COMPARISONS if s not in "<>" or not any(t.text == ">" for t in tokens)]
     cuts = list(top_level(tokens, *signs))
     if len(cuts) < 2 or any(top_level(tokens, "and", "or", "not")):
@@ -80,7 +80,7 @@ def statement(source: Text, tokens: list[Token], scope: Scope) -> Expr:
 
 
 def restricted(claim: Claim, source: Text, clause: list[Token], scope: Scope) -> Claim:
-    """The claim with one clause more, whose tokens follow the word ``for``."""
+    """The claim with one more clause, whose tokens follow the word ``for``."""
     first, *rest = clause
     if first.text == "some":
         return replace(claim, some=(*claim.some, *letters_in(source, rest, scope)))
@@ -101,7 +101,7 @@ def restricted(claim: Claim, source: Text, clause: list[Token], scope: Scope) ->
 
 
 def limits(clause: list[Token]) -> list[list[Token]]:
-    """A clause cut at its commas, but for those of a range: ``h = 1, …, 4, j ≥ 1`` are two."""
+    """A clause cut at its commas, except those of a range: ``h = 1, …, 4, j ≥ 1`` are two."""
     out: list[list[Token]] = []
     goes_on = False
     for part in split(clause, ","):
@@ -154,7 +154,7 @@ def parts(tokens: Sequence[Token]) -> list[list[Token]]:
 
 
 def split(tokens: Sequence[Token], sign: str) -> list[list[Token]]:
-    """Tokens, of which the last is an end, cut at a sign that stands in no bracket."""
+    """Tokens, with an end token last, cut at a sign outside all brackets."""
     cuts = list(top_level(tokens, sign))
     ends = [*cuts, len(tokens) - 1]
     return [

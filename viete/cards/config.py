@@ -61,11 +61,11 @@ SWITCHES = {"is_decoder", "is_encoder_decoder", "add_cross_attention", "tie_enco
 
 
 class Config:
-    """A config's keys and values, and which of the keys somebody has asked for.
+    """A config's keys and values, and which of the keys were looked up.
 
-    ``tensors`` are the shapes of the file's tensors, by name, where they are known. Where they
-    are ``alone``, with no keys beside them, a card of one's own speaks for itself: its numbers
-    stand, and of its Choices the first row, as without a config.
+    ``tensors`` are the shapes of the file's tensors, by name, where they are known. Where they are
+    ``alone``, with no keys beside them, the card counts: its numbers stand, and the first row of
+    each of its Choices, as without a config.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Config:
         tensors: Mapping[str, Sequence[int]] | None = None, name: str = "the config",
         alone: bool = False,
     ) -> None:  # fmt: skip
-        """Raises VieteError for a file that is not a JSON object."""
+        """Read a config. Raises VieteError for a file that is not a JSON object."""
         self.name, self.values = (
             (name, source) if isinstance(source, Mapping) else read_json(source)
         )
@@ -83,7 +83,7 @@ class Config:
 
     @property
     def content(self) -> tuple[str, tuple[tuple[str, tuple[int, ...]], ...] | None, bool]:
-        """What is said, wherever it comes from."""
+        """The content of the config, as a key for caches."""
         shapes = None if self.tensors is None else tuple(
             (name, tuple(shape)) for name, shape in self.tensors.items()
         )  # fmt: skip
@@ -96,9 +96,9 @@ class Config:
         return hash(self.content)
 
     def look_up(self, keys: Sequence[str], null: bool = False) -> tuple[str, Any]:
-        """The first of the keys that has a value, with that value; ("", None) if none has.
+        """The first of the keys that has a value, with that value; ("", None) if none has one.
 
-        With ``null`` a key counts that is there without one.
+        With ``null`` a key that is present without a value counts too.
         """
         self.known.update(keys)
         self.check_consistent(keys)
@@ -121,8 +121,10 @@ class Config:
         return "", None
 
     def check_consistent(self, keys: Sequence[str]) -> None:
-        """That of two objects for the same settings (``rope_scaling``, ``rope_parameters``) one
-        is there, or the one repeats the other: which of them counts depends on who reads them.
+        """Check that two objects for the same settings do not contradict each other.
+
+        For example ``rope_scaling`` and ``rope_parameters``: one must be missing, or repeat the
+        other, since readers differ in which one they use.
         """
         tops = dict.fromkeys(key.split(".")[0] for key in keys if "." in key and " " not in key)
         there = [top for top in tops if isinstance(self.values.get(top), Mapping)]
@@ -135,7 +137,7 @@ class Config:
                 )
 
     def of_tensors(self, key: str) -> str | int | None:
-        """What the tensors say, for ``tensor GLOB``, ``count GLOB`` or ``size GLOB AXIS``."""
+        """The answer of the tensors to ``tensor GLOB``, ``count GLOB`` or ``size GLOB AXIS``."""
         what, glob, *axis = key.split()
         if self.tensors is None:
             return None
@@ -149,7 +151,7 @@ class Config:
         return shapes[0][at] if shapes and at < len(shapes[0]) else None
 
     def number(self, dim: Dimension) -> Fraction | None:
-        """What the config gives a dimension, or None where it has none of its keys."""
+        """The config's number for a dimension; None without one of its keys."""
         keys = listed(dim.config)[0]
         key, found = self.look_up(keys)
         if found is None:
@@ -171,7 +173,7 @@ class Config:
             ) from None
 
     def numbers(self, p: Parameter) -> Parameter:
-        """A ``given`` parameter with the config's list of numbers, or as it is if there is none."""
+        """A ``given`` parameter with the config's list of numbers, or unchanged without one."""
         key, found = self.look_up(given_keys(p))
         if found is None:
             return p
@@ -183,7 +185,7 @@ class Config:
         return replace(p, value=f"[{' '.join(map(repr, found))}]")
 
     def check_complete(self, card: CardData) -> None:
-        """That it gives all numbers that a model cannot do without.
+        """Check that the config gives all numbers that a model needs.
 
         A value defined by other dimensions (``d_f = 4 d``) stands where the key is missing; a plain
         number is one released size's and stands only if the card says ``or missing``.
@@ -202,7 +204,7 @@ class Config:
         return VieteError(f"{self.name}: {' or '.join(keys)} is missing, which gives {name}")
 
     def check_facts(self, card: CardData) -> None:
-        """That the card's ``config …`` facts hold."""
+        """Check that the card's ``config …`` facts hold."""
         for fact, wanted in card.facts:
             if fact.startswith("config "):
                 for keys in self.each(listed(fact.removeprefix("config "))[0]):
@@ -225,14 +227,14 @@ class Config:
             yield [HOLE.sub(str(k), key) for key in keys]
 
     def what(self, keys: Sequence[str], key: str, found: Any) -> str:
-        """``key is value``, or that it is missing."""
+        """``key is value``, or a note that it is missing."""
         open_ = [k for k in keys if " " not in k and self.look_up([k])[1] is None]
         if " " in key and open_:
             return f"{' or '.join(open_)} is missing, and {key} is {word(found)}"
         return f"{key} is {word(found)}" if key else f"{' or '.join(keys)} is missing"
 
     def check_accounted(self, card: CardData, accept: Sequence[str]) -> None:
-        """That every key that might change the function is one that the card knows."""
+        """Check that the card knows every key that might change the function."""
         unknown = {}
         for key, value in leaves(self.values):
             top = key.split(".")[0]
@@ -252,13 +254,13 @@ class Config:
 
 
 def bound(dims: Sequence[Dimension], config: Config) -> dict[str, Fraction]:
-    """The numbers that a config has for dimensions, by their names."""
+    """The config's numbers for dimensions, by their names."""
     found = {d.name: config.number(d) for d in dims if d.config}
     return {name: x for name, x in found.items() if x is not None}
 
 
 def read_json(path: str | Path) -> tuple[str, Mapping[str, Any]]:
-    """The name of a ``config.json``, given it or its folder, and the object in it."""
+    """The name of a ``config.json``, given by itself or by its folder, and its object."""
     if not isinstance(path, str | Path):
         raise VieteError(f"a config must be a mapping or a path, not {type(path).__name__}")
     path = Path(path) / "config.json" if Path(path).is_dir() else Path(path)
@@ -277,7 +279,7 @@ def asked(card: CardData) -> list[str]:
 
 
 def given_keys(p: Parameter) -> list[str]:
-    """The keys that a ``given`` parameter's numbers stand under."""
+    """The keys of a ``given`` parameter's numbers."""
     return listed(p.checkpoint.removeprefix("config "))[0]
 
 
@@ -287,12 +289,12 @@ def is_number(value: Any) -> bool:
 
 
 def within(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
-    """Whether the one says all that the other says."""
+    """Whether every entry of ``a`` is also in ``b``."""
     return all(key in b and b[key] == value for key, value in a.items())
 
 
 def deeper(found: Any, levels: int) -> bool:
-    """Whether objects and lists stand in each other in more levels than these."""
+    """Whether objects and lists are nested deeper than this."""
     inside = [found]
     for _ in range(levels):
         inside = [
@@ -311,7 +313,7 @@ def listed(text: str) -> tuple[list[str], bool]:
 def allows(allowed: str, found: Any, card: CardData, null: bool = False) -> bool:
     """Whether a cell such as ``gelu, $d$ or missing`` lists a value of a config.
 
-    None is a key that is missing, or with ``null`` one that is there without a value.
+    None is a missing key, or with ``null`` one that is present without a value.
     """
     words, optional = listed(allowed)
     if found is None:
@@ -322,23 +324,23 @@ def allows(allowed: str, found: Any, card: CardData, null: bool = False) -> bool
 
 
 def number_of(text: str, card: CardData) -> Fraction | None:
-    """The number that a formula of dimensions is."""
+    """The value of a formula of dimensions."""
     size = card.size(parse(Text(text), scope_of(card)))
     return None if size is None else size.evaluate(card.sizes)
 
 
 def scope_of(card: CardData) -> Scope:
-    """Names of dimensions and loop letters."""
+    """The names of dimensions and loop letters."""
     return Scope.of((d.symbol for d in card.dims), card.loop_letters)
 
 
 def word(value: Any) -> str:
-    """A value as a card spells it: text bare, anything else as JSON."""
+    """A value as a card spells it: text without quotes, anything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
 def leaves(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    """Every key with a value, those of nested objects behind a dot."""
+    """Every key with a value; keys of nested objects are joined by dots."""
     for key, value in values.items():
         if isinstance(value, Mapping):
             yield from leaves(value, f"{before}{key}.")
@@ -347,7 +349,7 @@ def leaves(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, A
 
 
 def is_derived(card: CardData, dim: Dimension) -> bool:
-    """Whether the card defines it by other dimensions, as in ``d_f = 4 d``."""
+    """Whether the card defines the dimension by others, as in ``d_f = 4 d``."""
     value = dim.at_most if dim.value is None else dim.value
     size = None if value is None else card.size(value)
     return size is not None and size.number() is None

@@ -34,7 +34,7 @@ _MEMBER = re.compile(r"^(.+?)(?:∈|\\in(?![a-zA-Z]))\s*")
 
 
 class Declarations(Sections):
-    """Everything that has a name of its own and no equation."""
+    """Everything that a card declares by name and without an equation."""
 
     def __init__(self, blocks: list[Block], file: str, pages: Pages | None = None) -> None:
         super().__init__(blocks, file, pages)
@@ -48,7 +48,7 @@ class Declarations(Sections):
         self.shapes = Scope()  # the names that a size may use
 
     def header(self) -> None:
-        """``- **vocab_size**: 10``: a whole number is a dimension, anything else a fact."""
+        """Read ``- **vocab_size**: 10``: an integer is a dimension, anything else a fact."""
         for block in self.sections["about"]:
             if not isinstance(block, ListItem):
                 if isinstance(block, Paragraph):
@@ -100,7 +100,7 @@ class Declarations(Sections):
                 self.dims.append(Dimension(symbol, e, None, config, meaning, value))
 
     def notation(self) -> None:
-        """A list such as ``- `L`: Sequence length (= 5)``: sizes, inputs, and what names mean."""
+        """Read a list such as ``- `L`: Sequence length (= 5)``: sizes, inputs, and meanings."""
         found: list[tuple[Text, str, Text]] = []
         for block in self.sections["notation"]:
             if not isinstance(block, ListItem):
@@ -141,7 +141,7 @@ class Declarations(Sections):
                 self.stated.append((symbol, said.cut(start + len(parts[0]) + 1, end)))
 
     def prose_input(self, said: Text) -> None:
-        """An input described in prose: ``Input token IDs, x ∈ {0,1,...,9}^L where L=5``."""
+        """Read an input described in prose: ``Input token IDs, x ∈ {0,1,...,9}^L where L=5``."""
         sign = "∈" if "∈" in said.text else "\\in"
         name_end = said.text.index(sign)
         words = said.text[:name_end].split()
@@ -155,7 +155,7 @@ class Declarations(Sections):
         self.check_stated(CardData("", dims=tuple(self.dims)).sizes)
 
     def check_stated(self, sizes: dict[str, Fraction]) -> None:
-        """That a size stated beside its formula, ``(= d_model / num_heads = 5)``, is its value."""
+        """Check a size stated beside its formula: ``(= d_model / num_heads = 5)``."""
         for symbol, stated in self.stated:
             value = parse(stated, Scope())
             if isinstance(value, Num) and sizes.get(symbol.key) != value.value:
@@ -211,7 +211,7 @@ class Declarations(Sections):
             self.inputs.append(Input(symbol, shape, low, high, default, meaning, math))
 
     def where_clause(self, rest: Text, sizes: dict[str, Fraction]) -> None:
-        """``where L=5`` after an input in prose must say what the card says of L elsewhere."""
+        """Check that ``where L=5`` after an input in prose agrees with the rest of the card."""
         for m in _WHERE.finditer(rest.text):
             known = sizes.get(parse_name(rest.cut(*m.span(1)), "dim", set()).key)
             if known is not None and known != int(m[2]):
@@ -219,7 +219,7 @@ class Declarations(Sections):
                                  *m.span())  # fmt: skip
 
     def make_lengths(self, shape: tuple[Expr, ...], sizes: dict[str, Fraction]) -> None:
-        """In a notation list the size of the token input is the longest, not the only length."""
+        """Make the size of the token input in a notation list the greatest length."""
         for e in shape:
             for k, dim in enumerate(self.dims):
                 if e == Ref(dim.symbol) and dim.value is not None:
@@ -234,7 +234,7 @@ class Declarations(Sections):
                     self.dims[k] = replace(dim, value=None, at_most=limit or dim.value)
 
     def number_set(self, text: Text) -> tuple[Expr, Expr]:
-        """``0, 1, …, V − 1`` or ``0, 1``."""
+        """Read ``0, 1, …, V − 1`` or ``0, 1``."""
         parts = self.names(text)
         values = [p for p in parts if p.text not in ("...", "…", "\\dots", "\\ldots", "\\cdots")]
         if not values or not all(p.text for p in values):
@@ -242,7 +242,7 @@ class Declarations(Sections):
         return parse(values[0], self.shapes), parse(values[-1], self.shapes)
 
     def shape(self, text: Text, batch: bool = False) -> tuple[Expr, ...]:
-        """``V × d``, ``(L, d)`` or ``5 x 5``."""
+        """Read ``V × d``, ``(L, d)`` or ``5 x 5``."""
         text = unmarked(text).cut(0)
         if bracket_end(text.text) == len(text.text) and text.text.startswith("("):
             text = text.cut(1, len(text.text) - 1)
@@ -284,7 +284,7 @@ class Declarations(Sections):
         return out
 
     def take(self, config: Config) -> None:
-        """Give the dimensions what a config says of them."""
+        """Give the dimensions the config's numbers."""
         numbers = bound(self.dims, config)
         if not any(d.config for d in self.dims):
             raise VieteError(
@@ -294,7 +294,7 @@ class Declarations(Sections):
         self.dims = list(CardData("", dims=tuple(self.dims)).bind(**numbers).dims)
 
     def choices(self, functions: list[Function], parameters: list[Parameter]) -> list[Choice]:
-        """The rows of Choices, with the functions that they define, of dimensions and weights."""
+        """The rows of Choices, with the functions, dimensions and weights that they define."""
         out: list[Choice] = []
         scope = Scope.of([*(d.symbol for d in self.dims), *(p.symbol for p in parameters)])
         known = {name: f.signature for name, f in in_force(functions).items()}
@@ -337,7 +337,7 @@ class Declarations(Sections):
 
 
 def bracket_end(text: str) -> int | None:
-    """The offset after what closes the bracket that ``text`` begins with: ``{``, ``\\{``, ``(``."""
+    r"""The offset after the bracket that closes the first one of ``text``: ``{``, ``\{``, ``(``."""
     if text.startswith("\\{"):
         end = text.find("\\}")
         return None if end < 0 else end + 2
@@ -356,7 +356,7 @@ def is_range(text: str) -> bool:
 
 
 def each_meaning(meaning: str, count: int) -> list[str]:
-    """``query, key, value`` of three symbols is a meaning for each; else all have the same."""
+    """The meaning of each symbol: ``query, key, value`` for three, else the same for all."""
     found = meaning.split(", ")
     return found if len(found) == count and all(found) else [meaning] * count
 

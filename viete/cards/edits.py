@@ -19,7 +19,7 @@ from viete.notation.symbols import Scope
 
 
 def read_edit(path: Path, card: CardData) -> tuple[CardData, list[Text]]:
-    """The card with what a file declares, and the file's equations.
+    """The card with a file's declarations added, and the file's equations.
 
     Raises VieteError, with file and line, for a name that the card has, and for a file without an
     equation.

@@ -12,7 +12,7 @@ _WORD = re.compile(r"[A-Za-z]{2,}(?!\w)")
 
 
 def read_init(text: Text, name: str, axes: int) -> tuple[str, Text]:
-    """How a parameter begins ('normal', 'uniform', 'xavier' or 'fill'), and its number's text.
+    """A parameter's initialization ('normal', 'uniform', 'xavier' or 'fill') and its number's text.
 
     ``axes`` is how many sizes the parameter ``name`` has. Raises VieteError for anything else.
     """
@@ -31,7 +31,7 @@ def read_init(text: Text, name: str, axes: int) -> tuple[str, Text]:
 
 
 def check_dtype(text: Text) -> None:
-    """Raises VieteError for a text that is not a dtype of a parameter."""
+    """Raise VieteError for a text that is not a dtype of a parameter."""
     if text.text and text.text not in DTYPES:
         raise text.error(f"dtype must be one of {', '.join(DTYPES)}, not {text.text!r:.40}")
 

@@ -22,7 +22,7 @@ Range = tuple[Fraction | None, Fraction | None]  # the first and the last number
 
 
 def changes(maths: Iterable[Text], ranges: Mapping[str, Range]) -> list[bool]:
-    """Of each line whether it changes a value that a line before it defines.
+    """For each line, whether it changes a value that an earlier line defines.
 
     ``ranges`` are the first and the last number of every index letter, where they are known.
     """
@@ -50,7 +50,7 @@ def changes(maths: Iterable[Text], ranges: Mapping[str, Range]) -> list[bool]:
 
 
 def name_of(left: Text, letters: Collection[str]) -> Symbol | None:
-    """The name on a left side; nothing where it is more than that."""
+    """The name on a left side; None if it is more than a name."""
     try:
         return parse_name(left, "value", set(letters))
     except VieteError:
@@ -58,9 +58,9 @@ def name_of(left: Text, letters: Collection[str]) -> Symbol | None:
 
 
 def is_member(symbol: Symbol, family: Symbol, ranges: Mapping[str, Range]) -> bool:
-    """Whether a name is that of a numbered member, or of rows of one: x^3, x^3_j, A^{2,1}_{j,0}.
+    """Whether a name is a numbered member, or rows of one: x^3, x^3_j, A^{2,1}_{j,0}.
 
-    A number beyond the family's range is that of a value of its own, as x^0 before x^1, … is.
+    A number beyond the family's range names a separate value, as x^0 before x^1, ….
     """
     if symbol.base != family.base or len(symbol.sup) != len(family.sup):
         return False

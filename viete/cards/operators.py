@@ -18,16 +18,16 @@ Line = tuple[Text, str]  # a formula and what it means
 
 
 def is_function(math: Text) -> bool:
-    """Whether an equation defines a function: a parenthesis ends its left side."""
+    """Whether an equation defines a function: its left side ends with a parenthesis."""
     tokens = tokenize(math)
     cut = next(top_level(tokens, "="), 0)
     return cut > 2 and tokens[cut - 1].text == ")"
 
 
 def operators(lines: Iterable[Line], letters: Collection[str], scope: Scope) -> list[Operator]:
-    """The functions that some lines define, each of those above it; ``scope`` knows them then.
+    """The functions that some lines define, each of those above it; ``scope`` then has them.
 
-    Raises VieteError for one that is defined twice, or whose definition cannot be read.
+    Raises VieteError for a function that is defined twice, or whose definition cannot be read.
     """
     out: list[Operator] = []
     for math, meaning in lines:
@@ -41,7 +41,7 @@ def operators(lines: Iterable[Line], letters: Collection[str], scope: Scope) -> 
 
 
 def operator(math: Text, meaning: str, letters: Collection[str], scope: Scope) -> Operator:
-    """One of them."""
+    """One function from its definition."""
     tokens = tokenize(math)
     cut = next(top_level(tokens, "="))
     opened = next(top_level(tokens[:cut], "("))
@@ -66,7 +66,7 @@ def operator(math: Text, meaning: str, letters: Collection[str], scope: Scope) -
 
 
 def argument(math: Text, tokens: list[Token], opened: Token) -> Symbol:
-    """An argument, which is a name alone: its size is that of what it takes the place of."""
+    """An argument, which is a single name; its size is that of the value it replaces."""
     if len(tokens) != 1 or tokens[0].kind != "word":
         at = (tokens[0].start, tokens[-1].end) if tokens else (opened.start, opened.end)
         raise math.error("a function of the card's values names its arguments, as in B_i(y)", *at)
@@ -74,7 +74,7 @@ def argument(math: Text, tokens: list[Token], opened: Token) -> Symbol:
 
 
 def definition(math: Text, tokens: list[Token], scope: Scope) -> Expr:
-    """The right side: a formula, or one with some of what it is made of replaced."""
+    """The right side: a formula, or one with some of its values replaced."""
     at = next(iter(words(tokens, WITH)), None)
     if at is None:
         return parse_tokens(math, tokens, scope)
@@ -95,7 +95,7 @@ def definition(math: Text, tokens: list[Token], scope: Scope) -> Expr:
 
 
 def words(tokens: list[Token], word: str) -> Iterable[int]:
-    """The places of a word outside of all brackets."""
+    """The positions of a word outside all brackets."""
     depth = 0
     for k, t in enumerate(tokens):
         depth += (t.text in CLOSERS) - (t.text in CLOSED) if t.kind == "op" else 0

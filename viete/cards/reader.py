@@ -72,10 +72,10 @@ def read(
 ) -> CardData:  # fmt: skip
     """Read a card from a Markdown, LaTeX or JSON file, and check the shape of every equation.
 
-    Of a family of models it is the one of that ``config``; see `viete.cards.choices`. ``sets``
-    gives dimensions other numbers than the card does, which what else it says must bear.
+    A family of models gives the member of that ``config``; see `viete.cards.choices`. ``sets``
+    replaces numbers of dimensions, with which the rest of the card must agree.
 
-    Raises VieteError, with file, line and column, for whatever in it is wrong.
+    Raises VieteError, with file, line and column, for any mistake in it.
     """
     path = Path(path)
     text = text_of(path)
@@ -88,12 +88,12 @@ def read_again(
     text: str, file: str, config: Config | None, accept: tuple[str, ...],
     sets: tuple[tuple[str, str], ...], pages: tuple[tuple[str, tuple[str, str]], ...],
 ) -> CardData:  # fmt: skip
-    """`reads`, once as long as the texts and the config say the same: models do not change."""
+    """Read as `reads` does, once while text and config are unchanged: models are immutable."""
     return reads(text, file, config, accept, dict(sets), dict(pages))
 
 
 def text_of(path: Path) -> str:
-    """The text of a card's file. Raises VieteError where it cannot be one."""
+    """The text of a card's file. Raises VieteError if it cannot be a card."""
     try:
         size = path.stat().st_size
         if path.is_dir():
@@ -151,7 +151,7 @@ def reads(
 
 
 def checked(content: str, file: str) -> str:
-    """A text that may be a card's. Raises VieteError for one that is too long, or does not show."""
+    """A text that may be a card's. Raises VieteError for a long one or invisible characters."""
     if len(content) > MAX_BYTES:
         raise VieteError(
             f"{file} has {len(content):,} characters; a card is a page or two, "
@@ -171,7 +171,7 @@ def checked(content: str, file: str) -> str:
 
 
 def check_characters(content: str, file: str) -> None:
-    """Refuse what does not show: a page would not show what is read, and a terminal would act."""
+    """Refuse invisible characters: a page would hide what is read, and a terminal would obey it."""
     for found in STEERING.finditer(content):
         if found[0] != "\r":  # a line break of Windows
             at = found.start()
@@ -201,7 +201,7 @@ def build(
 
 
 class Reader(Declarations):
-    """One pass over a document for each kind of declaration."""
+    """Reads a document, with one pass for each kind of declaration."""
 
     # -- the whole ---------------------------------------------------------------------------------
 
@@ -275,12 +275,12 @@ class Reader(Declarations):
         return put(family_member(model, choices, config), changed)
 
     def numbers(self) -> list[Dimension]:
-        """Facts such as ``- **num_blocks**: 2`` in front of all sections, which only state it."""
+        """Facts such as ``- **num_blocks**: 2`` above all sections, which only state a number."""
         return [Dimension(Symbol("dim", key), num(int(value)), text=text)
                 for key, value, text in self.fact_lines if value.strip().isdecimal()]  # fmt: skip
 
     def sizes_in_words(self) -> list[Described]:
-        """What the notation list says of shapes; words that are not sizes are prose."""
+        """The shapes described in the notation list; words that are not sizes are prose."""
         out: list[Described] = []
         for name, words in self.described:
             try:
@@ -292,7 +292,7 @@ class Reader(Declarations):
     # -- equations ---------------------------------------------------------------------------------
 
     def ranges(self, loops: list[Loop]) -> dict[str, tuple[Fraction | None, Fraction | None]]:
-        """The first and the last number of every index letter, None where no config gave it."""
+        """The first and the last number of every index letter; None where no config gives it."""
         sized = CardData("", dims=tuple(self.dims))
 
         def number(e: Expr) -> Fraction | None:
@@ -342,7 +342,7 @@ class Reader(Declarations):
         return {m.text.partition("=")[0].strip() for m in found}
 
     def forward_lines(self) -> Iterator[tuple[Paragraph | ListItem, Text | None, str]]:
-        """Each line of the forward pass, the range where it opens a loop, and its part."""
+        """Each line of the forward pass, the range if it opens a loop, and its part."""
         part = ""
         for block in self.sections["forward"]:
             if isinstance(block, Heading):
@@ -360,7 +360,7 @@ class Reader(Declarations):
         return block.text.cut(m.start(1), m.start(1) + len(m[1].rstrip("$`:* \t")))
 
     def equation_lines(self) -> list[tuple[ListItem, Text, str, int | None, str]]:
-        """(item, formula, meaning, number of the last loop opened before it, part)."""
+        """Each equation: item, formula, meaning, number of the last loop opened before it, part."""
         out: list[tuple[ListItem, Text, str, int | None, str]] = []
         opened: int | None = None
         for block, m, part in self.forward_lines():
@@ -371,7 +371,7 @@ class Reader(Declarations):
         return out
 
     def left_sides(self, maths: list[Text], letters: set[str], loops: list[Loop]) -> list[Ref]:
-        """The names on all left sides; x^0 and ∂x^N join the family x^i where there is one."""
+        """The names on all left sides; x^0 and ∂x^N join a family x^i."""
         lefts: list[Ref] = []
         for math in maths:
             equals = next((t for t in tokenize(math) if t.text == "=" and t.kind == "op"), None)
@@ -438,7 +438,7 @@ class Reader(Declarations):
                 )
 
     def choose_values(self, choices: list[Choice], letters: set[str], scope: Scope) -> None:
-        """Read what the rows of Choices say values and parameters are."""
+        """Read the values and parameters that the rows of Choices define."""
         maths = [math for choice in choices for row in choice.rows for math in row.math]
         for left in (lefts := self.left_sides(maths, letters, [])):
             if all(s.key != left.symbol.key for s in scope.symbols.get(left.symbol.base, ())):
@@ -510,7 +510,7 @@ class Reader(Declarations):
 
 
 def last_blocks(loop: Loop) -> list[Expr]:
-    """``N``, ``N - 1``, …: what a loop that runs down may begin with."""
+    """``N``, ``N - 1``, …: the possible first blocks of a loop that runs down."""
     return [loop.upper, *(Apply("sub", (loop.upper, num(k))) for k in range(1, FURTHEST))]
 
 

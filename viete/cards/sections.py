@@ -69,7 +69,7 @@ Pages = Mapping[str, tuple[str, str]]  # a link to a shared page: its file, and 
 
 
 class Sections:
-    """Title, prose and facts of a document, and the blocks that stand under each heading.
+    """Title, prose and facts of a document, and the blocks under each heading.
 
     ``pages`` are the shared pages by the links to them: the file of each, and its text.
     """
@@ -119,7 +119,7 @@ class Sections:
             self.check_layout(section, self.sections[section])
 
     def included(self, section: str, blocks: list[Block]) -> Iterator[Block]:
-        """A section's blocks, with those of a shared page in the place of the link to it."""
+        """A section's blocks, with those of a shared page instead of the link to it."""
         for block in blocks:
             if isinstance(block, ListItem) and (link := LINK.fullmatch(block.text.text)):
                 yield from self.page(section, block.text, link[1])
@@ -141,8 +141,8 @@ class Sections:
     def page(self, section: str, text: Text, link: str) -> list[Block]:
         """The blocks of a section of a shared page.
 
-        Raises VieteError at the link where there is no such page, or it has no such section, and
-        in the page for what is wrong there.
+        Raises VieteError at the link if the page does not exist or has no such section, and in the
+        page for a mistake there.
         """
         if link not in self.pages:
             raise text.error(
@@ -157,9 +157,9 @@ class Sections:
         return page.sections[section]
 
     def check_layout(self, section: str, blocks: list[Block]) -> None:
-        """That a section's blocks are of the kind that is read there.
+        """Check that a section's blocks are of the kinds that the section allows.
 
-        Raises VieteError at a block that a page shows and that would be passed over.
+        Raises VieteError at a block that a page shows and that would be ignored.
         """
         for before, block in zip([None, *blocks], blocks, strict=False):
             at = block.at if isinstance(block, CodeBlock) else None
@@ -187,7 +187,7 @@ class Sections:
                 )
 
     def check_equations(self, loops: Callable[[Paragraph], object]) -> None:
-        """That every equation on the page stands where equations are read.
+        """Check that every equation on the page is in a place where equations are read.
 
         Raises VieteError at one that does not. ``loops`` says which paragraphs open one.
         """
@@ -221,7 +221,7 @@ class Sections:
                 )  # fmt: skip
 
     def check_words(self, text: Text) -> None:
-        """That what stands between the equations is not an equation."""
+        """Check that text between the equations is not an equation."""
         if not (EQUATION.match(text.text) or _INLINE.search(text.text)):
             return
         if "…" in text.text or "..." in text.text or "dots" in text.text:
@@ -245,7 +245,7 @@ class Sections:
         return [b for b in self.sections[section] if isinstance(b, ListItem)]
 
     def split(self, text: Text) -> tuple[Text, str]:
-        """``$math$: meaning`` or bare ``math``."""
+        """Split ``$math$: meaning`` or bare ``math``."""
         t = text.text
         if (t.count("$") - t.count("\\$")) % 2:
             last = t.rindex("$")
@@ -269,9 +269,9 @@ class Sections:
         return bare.cut(0), ""
 
     def check_alone(self, text: Text, end: int) -> None:
-        """That the formula that ends there is the only one of its item.
+        """Check that the formula that ends there is the only one of its item.
 
-        Behind a colon the item goes on in words, which may hold formulas too.
+        After a colon the item continues in words, which may contain formulas too.
         """
         rest = text.text[end:].lstrip()
         said = rest.startswith((":", "—", "–"))
@@ -343,17 +343,17 @@ class Sections:
         return text
 
     def names(self, text: Text) -> list[Text]:
-        """``$W_1, W_2$`` or ``$γ$, $β$``: the names in one cell."""
+        """The names in one cell: ``$W_1, W_2$`` or ``$γ$, $β$``."""
         return pieces(unmarked(text), ",")
 
 
 def unmarked(text: Text) -> Text:
-    """Bold, code and formula marks as spaces, so that columns stay right: **Q** = `h_0 W^Q`."""
+    """Bold, code and formula marks as spaces, which keeps columns right: **Q** = `h_0 W^Q`."""
     return replace(text, text=re.sub(r"[$`]|\*\*", lambda m: " " * len(m[0]), text.text))
 
 
 def pieces(text: Text, separators: str) -> list[Text]:
-    """A text cut at the separators that stand in no brackets."""
+    """A text cut at the separators outside all brackets."""
     cuts, depth = [-1], 0
     for k, c in enumerate(text.text):
         depth += (c in "{([") - (c in "})]")
@@ -364,7 +364,7 @@ def pieces(text: Text, separators: str) -> list[Text]:
 
 @lru_cache(maxsize=16)
 def read_page(content: str, file: str) -> Sections:
-    """The sections of a shared page. It includes no other page."""
+    """The sections of a shared page, which includes no other page."""
     blocks = read_markdown(content, file)
     check_shown(blocks)
     return Sections(blocks, file)

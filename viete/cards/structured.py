@@ -21,7 +21,7 @@ LISTS = {"inputs": "input", "functions": "definition", "derived": "equation", "c
 
 
 def read_json(content: str, file: str) -> list[Block]:
-    """Blocks of a JSON card. Raises VieteError for text that is not JSON or no card."""
+    """Blocks of a JSON card. Raises VieteError for text that is not JSON or not a card."""
     try:
         card = json.loads(content)
     except json.JSONDecodeError as error:
@@ -34,7 +34,7 @@ def read_json(content: str, file: str) -> list[Block]:
 
 
 class FieldReader:
-    """One pass over a decoded card: the types of its entries checked, its texts placed."""
+    """Reads a decoded card: checks the types of its entries and gives its texts their lines."""
 
     def __init__(self, content: str, file: str) -> None:
         self.content, self.file, self.read = content, file, 0
@@ -43,7 +43,7 @@ class FieldReader:
         return VieteError(f"{self.file}: {what}")
 
     def check(self, value: Any, what: str) -> str:
-        """A string of one line that shows."""
+        """A string of one line without invisible characters."""
         if not isinstance(value, str):
             raise self.wrong(f"{what} must be a string, not {json.dumps(value)[:60]}")
         if any("\ud800" <= c <= "\udfff" for c in value):
@@ -54,7 +54,7 @@ class FieldReader:
         return value
 
     def text(self, value: Any, what: str) -> Text:
-        """A string, placed at the line where it stands."""
+        """A string, with its line."""
         self.check(value, what)
         self.read += 1
         if self.read > MOST_TEXTS:

@@ -52,7 +52,7 @@ def blocks(card: CardData, style: str) -> list[Block]:
 
 
 class CardWriter:
-    """Formulas of one model in one style; see `Printer` for ``loss``."""
+    """Writes the formulas of one model in one style; see `Printer` for ``loss``."""
 
     def __init__(self, card: CardData, style: str, loss: Ref | None = None) -> None:
         self.model, self.style = card, style
@@ -175,7 +175,7 @@ class CardWriter:
     # -- equations ---------------------------------------------------------------------------------
 
     def derived(self) -> list[tuple[str, str]]:
-        """The derived names and functions, each as a formula and what it means."""
+        """The derived names and functions, each as a formula and its meaning."""
         names = [(self.equation(d.left, d.right), d.meaning) for d in self.model.derived]
         functions = [(self.equation(o.left, o.definition), o.meaning) for o in self.model.operators]
         return names + functions
@@ -197,7 +197,7 @@ class CardWriter:
     def lines(
         self, equations: Sequence[Equation]
     ) -> Iterator[tuple[int, Equation | Heading | Paragraph]]:
-        """The equations with their places, under the heads of loops and the titles of parts."""
+        """The equations with their places, under the headings of loops and parts."""
         loop, part = None, ""
         for k, equation in enumerate(equations):
             if equation.loop != loop and equation.loop is not None:
@@ -218,9 +218,9 @@ class CardWriter:
 
 
 def parameter_rows(parameters: Iterable[Parameter]) -> Iterator[list[Parameter]]:
-    """Neighbouring parameters that are written in one row: alike but for their meanings.
+    """Neighbouring parameters that share a row: they differ only in their meanings.
 
-    They are apart where reading the row would give them other meanings.
+    They get separate rows where reading the row would give them other meanings.
     """
     for _, group in groupby(parameters, key=row_key):
         row = list(group)
@@ -236,7 +236,7 @@ def parameter_rows(parameters: Iterable[Parameter]) -> Iterator[list[Parameter]]
 
 
 def row_key(p: Parameter) -> tuple[object, ...]:
-    """What neighbouring parameters share if they are written in one row."""
+    """The properties that neighbouring parameters share if they are in one row."""
     return p.shape, p.dtype, p.value, p.init, p.checkpoint
 
 
@@ -277,11 +277,11 @@ def write_json(card: CardData) -> str:
 
 
 def bare(cell: str) -> str:
-    """A cell without the dollar signs or backticks around all of it."""
+    """A cell without the dollar signs or backticks around it."""
     quoted = len(cell) > 1 and cell[0] == cell[-1] and cell[0] in "$`" and cell.count(cell[0]) == 2
     return cell[1:-1] if quoted else cell
 
 
 def entry(key: str, formula: str, meaning: str) -> dict[str, Any]:
-    """A formula with its meaning, which is left out where it is empty."""
+    """A formula with its meaning, if it has one."""
     return {key: formula, "meaning": meaning} if meaning else {key: formula}
