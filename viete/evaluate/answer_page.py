@@ -26,9 +26,7 @@ Cell = str | None  # None: what is left out
 
 
 def answer_blocks(answer: Answer, width: int = WIDTH, title: str | None = None) -> list[Block]:
-    """An answer: one number in a line, else its shape and its tables; large ones without their
-    middle.
-    """
+    """An answer as blocks: one number in a line, or its shape and tables, large ones abridged."""
     values = in_numpy(answer.array)
     title = answer.question if title is None else title
     if values.ndim == 0:
@@ -55,7 +53,7 @@ def without_last(answer: Answer) -> Answer:
 
 
 def parts(answer: Answer) -> Iterator[tuple[str, Answer]]:
-    """The matrices of an answer with more axes, and what each is of; of many the first and last."""
+    """The matrices of an answer with more axes, each with its place; of many, first and last."""
     lead = answer.array.ndim - 2
     if lead <= 0:
         yield "", answer
@@ -74,7 +72,7 @@ def parts(answer: Answer) -> Iterator[tuple[str, Answer]]:
 
 
 def table(answer: Answer, width: int = WIDTH) -> TextTable:
-    """A vector as one row, a matrix as rows, with their labels; as many columns as fit."""
+    """A vector as one row, or a matrix as rows, with labels and as many columns as fit."""
     values: Any = answer.array
     if not values.size:
         return TextTable([], [])
@@ -106,7 +104,7 @@ def table(answer: Answer, width: int = WIDTH) -> TextTable:
 
 
 def fitting(column: Any, count: int, room: int) -> tuple[list[list[str]], list[list[str]]]:
-    """The first and the last columns of so many that fit; all of them where they do."""
+    """The first and last columns that fit the width; all of them if they fit."""
     head: list[list[str]] = []
     tail: list[list[str]] = []
     used, k, gap = 0, 0, len(GAP) + 2
@@ -124,7 +122,7 @@ def fitting(column: Any, count: int, room: int) -> tuple[list[list[str]], list[l
 
 
 def middle_out(count: int, most: int) -> list[int | None]:
-    """All places, or the first and the last of them with a gap between."""
+    """All indices, or the first and last with a gap between."""
     if count <= most:
         return list(range(count))
     half = most // 2
@@ -132,7 +130,7 @@ def middle_out(count: int, most: int) -> list[int | None]:
 
 
 def tokens_table(tokens: Sequence[str], width: int = WIDTH, name: str = "") -> list[Block]:
-    """The tokens of a text, of an input of this name, with their positions from both ends."""
+    """The tokens of a text, with positions from both ends, under the input's name."""
     count, out, k = len(tokens), list[Block](), 0
     names = ("position", "from the end", "token")
     shown = middle_out(count, 200)
@@ -152,7 +150,7 @@ def tokens_table(tokens: Sequence[str], width: int = WIDTH, name: str = "") -> l
 
 
 def label(text: str, most: int = LABEL) -> str:
-    """A label that can be shown, and is not too long."""
+    """A label in printable characters, shortened if too long."""
     text = printable(text, 200)
     if display_width(text) <= most:
         return text
@@ -160,7 +158,7 @@ def label(text: str, most: int = LABEL) -> str:
 
 
 def literal(text: str) -> str:
-    """A text that a document shows as it is, whatever signs it has in it."""
+    """A text that a document shows unchanged, whatever characters it contains."""
     if text.count("`") == 1 and not set(text) & {"$", "*"}:
         return text  # it begins no code, and nothing in it is markup
     return f"`{text.replace('`', 'ˋ')}`"
@@ -170,7 +168,7 @@ def literal(text: str) -> str:
 
 
 def number(x: Any) -> str:
-    """One number by itself: all digits that it surely has."""
+    """A single number with all its reliable digits."""
     if isinstance(x, np.void):
         return "[" + ", ".join(map(repr, x.tolist())) + "]"  # rounded, bounds need not hold
     if isinstance(x, np.bool_ | bool | np.integer | int) or not isinstance(x, float | np.floating):
@@ -180,7 +178,7 @@ def number(x: Any) -> str:
 
 
 def spelling(values: Any) -> Any:
-    """How the entries of one table are written: all with the same decimals."""
+    """The format of one table's entries: all with the same number of decimals."""
     if values.dtype.kind != "f":
         return number
     finite = np.abs(values[np.isfinite(values) & (values != 0)])
@@ -192,7 +190,7 @@ def spelling(values: Any) -> Any:
 
 
 def special(x: float) -> str:
-    """Zero itself, and what is not a finite number."""
+    """The spelling of zero and of a number that is not finite; else an empty string."""
     if x == 0:
         return "0"
     return "" if math.isfinite(x) else {math.inf: "∞", -math.inf: "−∞"}.get(x, "nan")

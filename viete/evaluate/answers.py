@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Answer(Displayed):
-    """An array, what each of its axes ranges over, and what the entries of each axis are called.
+    """An array, the range of each of its axes, and the names of the entries of each axis.
 
-    As `Run.axes` and `Run.labels` have them. ``names`` is what each entry is called where the
-    entries of an axis have no names in common, as the greatest ones of each row.
+    ``axes`` and ``labels`` are as in `Run.axes` and `Run.labels`. ``names`` gives each entry a name
+    where the entries of an axis share none, as the greatest ones of each row.
     """
 
     question: str
@@ -35,13 +35,13 @@ class Answer(Displayed):
         return self.blocks()
 
     def __str__(self) -> str:
-        """The same tables as `viete ask` prints."""
+        """The tables that `viete ask` prints."""
         from viete.document.text import write_text
 
         return write_text(self.blocks()).rstrip("\n")
 
     def blocks(self, width: int = 100, title: str | None = None) -> list[Block]:
-        """The same, not wider than so many columns, under another title."""
+        """The tables, at most ``width`` columns wide, under another title."""
         from viete.evaluate.answer_page import answer_blocks
 
         return answer_blocks(self, width, title)
@@ -51,17 +51,17 @@ class Answer(Displayed):
 
     @property
     def arrays(self) -> Mapping[str, Array]:
-        """All arrays of it by what they are called in a file."""
+        """All arrays of this answer, by their names in a file."""
         return {self.question: self.array}
 
     @property
     def alone(self) -> Self:
-        """Without the axis of a batch of one text."""
+        """This answer without the batch axis if the batch is one text."""
         one = self.axes[:1] == ("batch",) and self.array.shape[0] == 1
         return self.part((0,)) if one else self
 
     def part(self, place: tuple[int, ...]) -> Self:
-        """What stands at a place of the first axes."""
+        """The part of this answer at a place of its first axes."""
         count = len(place)
         return replace(
             self, array=self.array[place], axes=self.axes[count:], labels=self.labels[count:],

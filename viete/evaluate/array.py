@@ -109,7 +109,7 @@ class Arrays(Algebra[Value, Env[Value]]):
     # -- constants and weights ---------------------------------------------------------------------
 
     def interval(self, v: Value) -> Interval | None:
-        """What whole numbers or truth values lie in; None for real numbers."""
+        """The bounds of whole numbers or truth values; None for real numbers."""
         if v.interval is not None:
             return v.interval
         a = v.array
@@ -125,7 +125,7 @@ class Arrays(Algebra[Value, Env[Value]]):
         return (int(a), int(a)) if a.denominator == 1 else None
 
     def lift(self, v: Value) -> Array:
-        """A constant as an array (or number) of the kind computed in: whole, truth or real."""
+        """A constant as an array or number of its kind: whole, truth or real."""
         if not v.const:
             return v.array
         if isinstance(v.array, Fraction | int | float):
@@ -135,7 +135,7 @@ class Arrays(Algebra[Value, Env[Value]]):
         return self.constant(v, self.like.dtype if v.interval is None else self.int64)
 
     def array(self, v: Value) -> Array:
-        """As an array of its kind, a plain number as well."""
+        """A value as an array of its kind, even if it is a plain number."""
         found = self.lift(v)
         if hasattr(found, "shape"):
             return found
@@ -146,7 +146,7 @@ class Arrays(Algebra[Value, Env[Value]]):
         return self.xp.asarray(found, dtype=dtype, **there)
 
     def constant(self, v: Value, dtype: Any) -> Array:
-        """A constant array in the library computed with, made once."""
+        """A constant as an array of the run's library, converted once."""
         memo = ("lift", id(v.array), str(dtype), self.kind)
         if memo not in self.memo:
             if self.numpy:
@@ -157,17 +157,17 @@ class Arrays(Algebra[Value, Env[Value]]):
         return self.memo[memo][1]
 
     def truth(self, v: Value) -> bool:
-        """Whether these are truth values and not yet numbers."""
+        """Whether a value holds truth values rather than numbers."""
         return isinstance(v.array, bool) or "bool" in str(getattr(v.array, "dtype", ""))
 
     def real(self, v: Value) -> Value:
-        """Whole numbers and truth values as real numbers of the run's kind."""
+        """Whole numbers and truth values as real numbers of the run's dtype."""
         if v.const or self.interval(v) is None:
             return v
         return Value(self.xp.astype(v.array, self.like.dtype), v.axes, False, True)
 
     def reals(self, v: Value) -> Array:
-        """As an array (or number) of the run's kind of float."""
+        """A value as an array (or number) of the run's float dtype."""
         if not v.const:
             return self.real(v).array
         if isinstance(v.array, Fraction | int | float):
@@ -175,7 +175,7 @@ class Arrays(Algebra[Value, Env[Value]]):
         return self.constant(v, self.like.dtype)
 
     def wholes(self, v: Value) -> Array:
-        """As an array (or number) of whole numbers."""
+        """A value as an array (or number) of whole numbers."""
         if isinstance(v.array, Fraction | int | float):
             return int(v.array)
         if v.const:
@@ -185,7 +185,7 @@ class Arrays(Algebra[Value, Env[Value]]):
         return v.array
 
     def alone(self, v: Value) -> tuple[Any, Array, bool]:
-        """The library to use for one value, its array as it is, and whether it is constant."""
+        """The library for one value, its unconverted array, and whether it is constant."""
         if v.const:
             return np, number(v.array), True
         return self.xp, v.array, False
@@ -193,10 +193,10 @@ class Arrays(Algebra[Value, Env[Value]]):
     def namespace(
         self, values: list[Value], op: str, count: int = 1, const: bool | None = None
     ) -> tuple[Any, list[Array], bool, Interval | None]:  # fmt: skip
-        """The library to use, the arrays to give it, whether the result is constant, its interval.
+        """An operation's library, its arrays, whether the result is constant, and its interval.
 
-        Operands of an operation are all whole numbers, if its result is among those that the
-        library has, or else all real.
+        The operands are all whole numbers if the library can represent the result as one, or else
+        all real.
         """
         const = all(v.const for v in values) if const is None else const
         of = [self.interval(v) for v in values]
@@ -233,7 +233,7 @@ class Arrays(Algebra[Value, Env[Value]]):
         return Value(self.memo[key], (meaning.label,), True, False, interval)
 
     def size(self, e: Expr, env: Env[Value]) -> int:
-        """A size, a bound or a block number, which must come out whole."""
+        """A size, a bound or a block number, which must be a whole number."""
         if isinstance(e, Num) and e.value.denominator == 1:
             return int(e.value)
         if isinstance(e, Idx) and isinstance(k := env.index[e.name], int):
@@ -262,7 +262,7 @@ class Arrays(Algebra[Value, Env[Value]]):
         return Fraction(v.size(label))
 
     def declared(self, key: str, v: Value) -> Value:
-        """An input's whole numbers lie where the card says."""
+        """An input with the interval that the card declares for its whole numbers."""
         if key not in self.inputs or v.interval is not None:
             return v
         return Value(v.array, v.axes, v.const, False, self.inputs[key])
@@ -270,7 +270,7 @@ class Arrays(Algebra[Value, Env[Value]]):
     # -- members of an axis ------------------------------------------------------------------------
 
     def picked_heads(self, v: Value, indices: Sequence[tuple[str, Expr]], env: Env[Value]) -> Value:
-        """As `Evaluator.picked_heads`; all heads of all groups are one axis without a copy."""
+        """As `Evaluator.picked_heads`; all heads of all groups become one axis without a copy."""
         rest = list(indices)
         for pair in pairwise(indices):
             (group, a), (place, b) = pair
@@ -284,7 +284,7 @@ class Arrays(Algebra[Value, Env[Value]]):
         return super().picked_heads(v, rest, env)
 
     def together(self, v: Value, first: str, second: str, label: str) -> Value:
-        """Two axes as one, the members of the second together."""
+        """Two axes merged into one, the second varying fastest."""
         xp, array, const = self.alone(v)
         at = min(v.axes.index(first), v.axes.index(second))
         rest = [a for a in v.axes if a not in (first, second)]
@@ -389,7 +389,7 @@ class Arrays(Algebra[Value, Env[Value]]):
         return Value(picked, target, const, True, v.interval)
 
     def inside(self, where: Array, size: int) -> Array:
-        """Places of which `check_places` could not know whether they are among ``size``."""
+        """Indices that `check_places` could not check against ``size``, because they are traced."""
         if not traced(where):
             return where
         # JAX would count negative ones from the end, and gives NaN for what is too large.
@@ -418,7 +418,7 @@ class Arrays(Algebra[Value, Env[Value]]):
         return Value(array, order[:-2] + (COL,), const, False, v.interval)
 
     def fold(self, op: str, v: Value, label: str) -> Value:
-        """One axis folded away by a reduction of the array library."""
+        """One axis reduced by a function of the array library."""
         axis = v.axes.index(label)
         rest = v.axes[:axis] + v.axes[axis + 1 :]
         if op == "argmax":
@@ -490,7 +490,7 @@ class Arrays(Algebra[Value, Env[Value]]):
         return super().apply(e, env)
 
     def call(self, name: str, args: list[Value], level: int = 1) -> Value:
-        """A named function: a version that is known of it, else its definition."""
+        """A call of a named function: by a fast version if one applies, else by its definition."""
         key: tuple[Any, ...] = ()
         if all(v.const for v in args):
             key = ("call", name, *(
@@ -518,7 +518,7 @@ class Arrays(Algebra[Value, Env[Value]]):
         return v.frozen()
 
     def version(self, name: str, args: list[Value]) -> Value | None:
-        """A function of the library without its definition; None where that is what there is."""
+        """A library function's fast version on arguments; None if only the definition applies."""
         return None
 
     def entrywise(self, op: str, args: list[Value]) -> Value:
@@ -580,8 +580,9 @@ class Arrays(Algebra[Value, Env[Value]]):
     def contract(self, a: Value, b: Value, over: tuple[str, ...]) -> Value:
         """Sum of products over the labels ``over``, entry by entry in the labels both have.
 
-        Brought to one (batched) matrix product: shared labels in front, the labels of only one
-        factor flattened. ``x W^h`` for all heads, and ``sum_h A^h V^h W^h``, are each one product.
+        It is computed as one (batched) matrix product: shared labels in front, the labels of only
+        one factor flattened. ``x W^h`` for all heads, and ``sum_h A^h V^h W^h``, are each one
+        product.
         """
         count = math.prod(a.size(s) for s in over)
         xp, (x, y), const, interval = self.namespace([a, b], "prod", count)
@@ -608,17 +609,17 @@ class Arrays(Algebra[Value, Env[Value]]):
 
 
 def plain(a: Array) -> Array:
-    """A constant's numbers as floats where they are exact fractions or truth values."""
+    """A constant's exact fractions or truth values as floats."""
     return a.astype(np.float64) if isinstance(a, np.ndarray) and a.dtype == np.bool_ else number(a)
 
 
 def weak(a: Array) -> Array:
-    """A constant number as Python's, which takes the kind of the array that it meets."""
+    """A constant number as a Python number, which takes the dtype of the array it meets."""
     return a.item() if isinstance(a, np.generic) else number(a)
 
 
 def check_places(at: Value, first: int, size: int) -> None:
-    """That computed places are whole numbers from ``first`` on, ``size`` of them there."""
+    """Check that computed indices are whole numbers, among the ``size`` ones from ``first`` on."""
     array = at.array
     if str(getattr(array, "device", "cpu")) == "meta" or traced(array):
         return
@@ -635,7 +636,7 @@ def check_places(at: Value, first: int, size: int) -> None:
 
 
 def scalar(op: str, args: list[Any]) -> Any:
-    """An operation on plain numbers: exact while it can be."""
+    """An operation on plain numbers, exact where possible."""
     found = exact_scalar(op, args)
     if found is not None:
         return found
@@ -644,7 +645,7 @@ def scalar(op: str, args: list[Any]) -> Any:
 
 
 def exact_scalar(op: str, args: list[Any]) -> Fraction | bool | None:
-    """An operation on fractions and truth values, where its result is one; else None."""
+    """An operation on fractions and truth values; None if its result is neither."""
     exact = [Fraction(a) if isinstance(a, int) else a for a in args]
     if op not in EXACTLY or not all(isinstance(a, Fraction) for a in exact):
         return None

@@ -40,7 +40,7 @@ IN_PLACE = {"add": operator.iadd, "sub": operator.isub, "had": operator.imul,
 
 
 class Backend:
-    """The array API standard. ``writes``: an array that nobody else holds may be written to."""
+    """The array API standard. ``writes``: an array without another owner may be overwritten."""
 
     writes = False
     within: Interval = LONG  # what fits into its whole numbers
@@ -50,13 +50,13 @@ class Backend:
         self.int64 = xp.int64
 
     def transforming(self) -> bool:
-        """Whether what is computed now is a function that is being transformed."""
+        """Whether a function is being transformed now."""
         return False
 
     # -- primitives --------------------------------------------------------------------------------
 
     def entrywise(self, op: str, args: list[Array], out: Array | None = None) -> Array:
-        """One primitive on arrays that already line up; ``out``, if any, may take the result."""
+        """One primitive on aligned arrays; ``out``, if given, may take the result."""
         if op == "where":
             return self.xp.where(*self.alike(args))
         if op == "erf":
@@ -75,11 +75,11 @@ class Backend:
             return getattr(self.xp, (UNARY | BINARY)[op])(*args)
 
     def into(self, out: Array, op: str, args: list[Array]) -> Array | None:
-        """A primitive written into an array that one of its arguments is."""
+        """A primitive written into ``out``, which is one of its arguments; None if impossible."""
         return None
 
     def alike(self, args: list[Array]) -> list[Array]:
-        """Plain numbers among arrays as arrays of the same type."""
+        """Arguments with plain numbers turned into arrays of the same type as the arrays."""
         xp = self.xp
         model = next((a for a in args if hasattr(a, "dtype") and a.dtype != xp.bool), None)
         if model is None:
@@ -110,12 +110,12 @@ class Backend:
     # -- rows --------------------------------------------------------------------------------------
 
     def softmax(self, z: Array, axis: int, fresh: bool) -> Array:
-        """exp(z − max z) / Σ exp(z − max z): the quotient of the definition without overflow."""
+        """exp(z − max z) / Σ exp(z − max z): the definition's quotient without overflow."""
         z = self.xp.exp(z - self.xp.max(z, axis=axis, keepdims=True))
         return z / self.xp.sum(z, axis=axis, keepdims=True)
 
     def logsumexp(self, z: Array, axis: int) -> Array:
-        """log Σ exp z with the greatest score taken out; ``axis`` is kept, of size 1."""
+        """log Σ exp z, with the greatest score subtracted first; ``axis`` is kept, with size 1."""
         xp = self.xp
         with np.errstate(all="ignore"):
             top = xp.max(z, axis=axis, keepdims=True)
@@ -123,7 +123,7 @@ class Backend:
             return top + xp.log(xp.sum(xp.exp(z - top), axis=axis, keepdims=True))
 
     def normed(self, z: Array, axis: int, epsilon: Any, centred: bool, fresh: bool) -> Array | None:
-        """Each row by its standard deviation, or by its root mean square."""
+        """Each row divided by its standard deviation, or by its root mean square."""
         if centred:
             z = z - self.xp.mean(z, axis=axis, keepdims=True)
         square = self.xp.mean(z * z, axis=axis, keepdims=True)
@@ -136,27 +136,27 @@ class Backend:
         return None
 
     def held(self, z: Array) -> Array:
-        """The array, through which the library's own derivative does not pass."""
+        """The array, with its derivative in the library stopped."""
         return z
 
     def greatest(self, z: Array, axis: int, k: int) -> Array | None:
-        """The k greatest entries along an axis, and 0 for others; None where that is unknown."""
+        """The k greatest entries along an axis, the others 0; None if the library has no method."""
         return None
 
     def triangular(self, array: Array) -> Array | None:
-        """R of matrices Q R with orthonormal columns in Q; None where the library has none."""
+        """R of the decomposition Q R, Q with orthonormal columns; None if the library has none."""
         return None
 
     def dots(self, xp: Any, x: Array, y: Array) -> Array:
-        """The sum of products along the last axis, row by row, in the numbers of ``xp``."""
+        """The sum of products along the last axis, row by row, in the library ``xp``."""
         return xp.matmul(x[..., None, :], y[..., None])[..., 0, 0]
 
     def take(self, array: Array, places: Array, axis: int) -> Array:
-        """Members of an axis, at places in a row."""
+        """Members of an axis at a vector of indices."""
         return self.xp.take(array, places, axis=axis)
 
     def masked(self, z: Array, hidden: Array, fresh: bool) -> Array:
-        """−∞ where something is hidden."""
+        """The array with −∞ at hidden entries."""
         return self.xp.where(hidden, -math.inf, z)
 
     # -- entries -----------------------------------------------------------------------------------
@@ -175,12 +175,12 @@ class Backend:
         return (self.xp.tanh(inner) + 1) * x * 0.5
 
     def sigmoid(self, x: Array, fresh: bool) -> Array:
-        """1 / (1 + exp(−x)); an exp that overflows gives the 0 it should."""
+        """1 / (1 + exp(−x)); an overflowing exp gives the correct 0."""
         with np.errstate(over="ignore"):
             return 1 / (1 + self.xp.exp(-x))
 
     def silu(self, x: Array, fresh: bool) -> Array | None:
-        """x / (1 + exp(−x)): one quotient for the product of x and its sigmoid."""
+        """x / (1 + exp(−x)): one quotient instead of the product of x and its sigmoid."""
         with np.errstate(over="ignore"):
             return x / (self.xp.exp(-x) + 1)
 
@@ -193,16 +193,16 @@ class Backend:
     # -- places ------------------------------------------------------------------------------------
 
     def add_rows(self, rows: Array, places: Array, count: int) -> Array:
-        """An array of ``count`` rows, each the sum of the rows that belong there."""
+        """An array of ``count`` rows, each the sum of the rows assigned to it."""
         out = self.xp.zeros((count, rows.shape[1]), dtype=rows.dtype)
         return out.at[places].add(rows)
 
     def padded(self, y: Array, axis: int, first: int, count: int) -> Array | None:
-        """An array among zeros along an axis: its entries are those from ``first`` on."""
+        """An array padded with zeros along an axis to size ``count``; it begins at ``first``."""
         return None
 
     def equal(self, t: Array, count: int) -> Array:
-        """Whether each entry, along a new last axis, is 0, 1, …, ``count`` − 1."""
+        """Whether each entry equals 0, 1, …, ``count`` − 1, along a new last axis."""
         places = self.xp.arange(count, device=getattr(t, "device", None))
         return self.xp.astype(t[..., None] == places, self.int64)
 
@@ -221,12 +221,12 @@ class Backend:
         return None
 
     def less_onehot(self, p: Array, t: Array) -> Array | None:
-        """p, which may be written to, less 1 at the place t of each row; −100 is not a place."""
+        """p less 1 at the target t of each row, in place if possible; −100 is no target."""
         return None
 
 
 class NumPy(Backend):
-    """NumPy, in place wherever it may be."""
+    """NumPy, in place wherever allowed."""
 
     writes = True
 
@@ -321,7 +321,7 @@ class NumPy(Backend):
 
 
 class Torch(Backend):
-    """PyTorch; under ``no_grad`` no array is kept for a derivative, and a fresh one is reused."""
+    """PyTorch; under ``no_grad`` no array is kept for a derivative, and fresh arrays are reused."""
 
     def __init__(self, xp: Any) -> None:
         import torch
@@ -330,7 +330,7 @@ class Torch(Backend):
         self.writes = not (torch.is_grad_enabled() or self.transforming())
 
     def transforming(self) -> bool:
-        """By ``torch.func``, or with tangents carried along."""
+        """Whether ``torch.func`` transforms a function, or tangents are carried along."""
         from torch._C import _functorch
         from torch.autograd import forward_ad
 
@@ -426,7 +426,7 @@ class Torch(Backend):
 
 
 class Jax(Backend):
-    """JAX, whose whole numbers have 32 bits unless it is told otherwise."""
+    """JAX, whose whole numbers have 32 bits by default."""
 
     def __init__(self, xp: Any) -> None:
         from jax import dtypes
@@ -442,7 +442,7 @@ class Jax(Backend):
         return jax.lax.stop_gradient(z)
 
     def transforming(self) -> bool:
-        """By ``jax.jit``, under which constants are traced as well."""
+        """Whether ``jax.jit`` traces a function, which traces constants as well."""
         return traced(self.xp.zeros(()))
 
     def erf(self, x: Array) -> Array:
@@ -452,7 +452,7 @@ class Jax(Backend):
 
 
 def backend_of(like: Array) -> Backend:
-    """The library that an array is of."""
+    """The backend of an array's library."""
     xp = array_namespace(like)
     if is_numpy_array(like):
         return NumPy(xp)
@@ -462,7 +462,7 @@ def backend_of(like: Array) -> Backend:
 
 
 def among_zeros(xp: Any, y: Array, axis: int, first: int, count: int) -> Array:
-    """An array put into one of zeros that is longer along an axis."""
+    """An array padded with zeros along an axis."""
     shape = (*y.shape[:axis], count, *y.shape[axis + 1 :])
     out = xp.zeros(shape, dtype=y.dtype, device=y.device)
     out[(*(slice(None),) * axis, slice(first, first + y.shape[axis]))] = y
@@ -470,7 +470,7 @@ def among_zeros(xp: Any, y: Array, axis: int, first: int, count: int) -> Array:
 
 
 def without_targets(xp: Any, p: Array, t: Array, rows: Array) -> Array:
-    """p less 1 at the place t of each row; nothing is taken off, at column 0, where t is −100."""
+    """p less 1 at the target t of each row; nothing is subtracted where t is −100."""
     flat, places = p.reshape(-1, p.shape[-1]), t.reshape(-1)
     flat[rows, xp.clip(places, min=0)] -= xp.astype(places >= 0, flat.dtype)
     return p

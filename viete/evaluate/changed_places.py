@@ -24,7 +24,7 @@ Changed = tuple[Equation, Table, Expr]  # an equation, a table in it, and its co
 
 
 def changed_tables(ready: Program) -> Sequence[Changed]:
-    """The tables of a program's equations whose entries have two cases."""
+    """The tables with two cases in a program's equations."""
     if KEY not in ready.questions:
         ready.questions[KEY] = [
             (e, x, x.body.args[0])
@@ -36,7 +36,7 @@ def changed_tables(ready: Program) -> Sequence[Changed]:
 
 
 def check_places(ready: Program, run: Run) -> None:
-    """Raise VieteError where no place of a run's text meets the condition of a table."""
+    """Raise VieteError if no position of a run's text meets the condition of a table."""
     card = ready.model
 
     def number(e: Expr) -> Fraction | None:

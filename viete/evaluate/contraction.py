@@ -38,9 +38,9 @@ MEAN = object()  # in the place of an array: what takes the mean away
 
 @dataclass(frozen=True)
 class Factor:
-    """One factor: a value; or, between two axes, the map of a vector to itself without its mean.
+    """A factor: a value, or the centring map (x minus its mean) between two axes.
 
-    ``letters`` are those of blocks that it depends on.
+    ``letters`` are the block letters that it depends on.
     """
 
     axes: tuple[str, ...]
@@ -49,24 +49,24 @@ class Factor:
 
     @property
     def key(self) -> int:
-        """Which array it is."""
+        """The identity of the factor's array."""
         return 0 if self.value is None else id(self.value.array)
 
 
 @dataclass(frozen=True)
 class Network:
-    """A product of factors, summed over the axes that are not its own ``core`` nor letters."""
+    """A product of factors, summed over all axes except ``core`` and index letters."""
 
     factors: tuple[Factor, ...]
     bound: tuple[str, ...] = ()  # names that are summed over
 
     @property
     def core(self) -> frozenset[str]:
-        """Its rows and columns."""
+        """The row and column axes."""
         return frozenset(a for f in self.factors for a in f.axes if a in (ROW, COL))
 
     def renamed(self, **names: str) -> Network:
-        """With other names for its rows or columns."""
+        """This network with other names for its rows or columns."""
 
         def of(f: Factor) -> Factor:
             axes = tuple(names.get(a, a) for a in f.axes)
@@ -79,34 +79,34 @@ class Network:
         return replace(self, factors=tuple(map(of, self.factors)))
 
     def summed(self, name: str) -> Network:
-        """The sum over one more name."""
+        """This network summed over one more name."""
         return replace(self, bound=(*self.bound, name))
 
     @property
     def letters(self) -> frozenset[str]:
-        """The letters of blocks that it depends on."""
+        """The block letters that the network depends on."""
         return frozenset[str]().union(*(f.letters for f in self.factors))
 
     def with_axis(self, label: str) -> int | None:
-        """Which factor alone has an axis, and no row and column beside each other."""
+        """The index of the only factor with an axis, without both rows and columns; else None."""
         found = [k for k, f in enumerate(self.factors) if label in f.axes]
         one = len(found) == 1 and self.factors[found[0]].value is not None
         return found[0] if one and not {ROW, COL} <= {*self.factors[found[0]].axes} else None
 
     def with_factor(self, at: int, f: Factor) -> Network:
-        """With another in the place of one factor."""
+        """This network with one factor replaced."""
         return replace(self, factors=(*self.factors[:at], f, *self.factors[at + 1 :]))
 
     def times(self, other: Network, *bound: str) -> Network:
-        """The product with another, summed over more names."""
+        """The product with another network, summed over more names."""
         return Network(self.factors + other.factors, (*self.bound, *other.bound, *bound))
 
 
 class Contraction:
     """Values of formulas of one run, product by product.
 
-    ``turns`` says how many numbers each letter of blocks takes, and ``opened`` what the product is
-    that a derived name stands for.
+    ``turns`` gives the number of values of each block letter, and ``opened`` the product that a
+    derived name stands for.
     """
 
     def __init__(
@@ -121,11 +121,11 @@ class Contraction:
         self.whole: set[Expr] = set()  # what is one factor though it looks like several
 
     def value(self, e: Expr, env: Env[Value]) -> Value:
-        """The value of a formula; the letters that ``env`` has as axes are axes of it."""
+        """The value of a formula; letters that ``env`` has as axes become axes of the value."""
         return self.contracted(self.network(e, env))
 
     def of_many(self, e: Expr, env: Env[Value]) -> Value | None:
-        """The value of a product of many factors; None of anything else."""
+        """The value of a product of many factors; None for any other formula."""
         if not isinstance(e, Apply | Bind | Pick) or e in self.whole or env.alone:
             return None
         if self.factors(e) < 3 or not self.is_product(e) or self.over_blocks(e, env):
@@ -133,7 +133,7 @@ class Contraction:
         return self.value(e, env)
 
     def is_product(self, e: Expr) -> bool:
-        """Whether the outermost operation is one that a network has between its factors."""
+        """Whether the outermost operation is one that a network represents."""
         match e:
             case Apply("prod" | "inner"):
                 return True
@@ -145,7 +145,7 @@ class Contraction:
         return isinstance(e, Bind) and self.arrays.over_blocks(e, env)
 
     def factors(self, e: Expr) -> int:
-        """How many factors a formula is the product of; a trace and a row count as one more."""
+        """The number of factors in a formula; a trace and a row count as one more."""
         if e not in self.counts:
             self.counts[e] = self.factors_of(e)
         return self.counts[e]
@@ -171,7 +171,7 @@ class Contraction:
         return 1
 
     def next_turn(self, past: Collection[str]) -> None:
-        """Forget what no later turn reads: what depends on all letters of blocks or on ``past``."""
+        """Forget what no later turn reads: what depends on all block letters or on ``past``."""
 
         def gone(letters: frozenset[str]) -> bool:
             return not letters.isdisjoint(past) or letters >= self.turns.keys()
@@ -185,7 +185,7 @@ class Contraction:
     # -- the network of a formula ------------------------------------------------------------------
 
     def network(self, e: Expr, env: Env[Value]) -> Network:
-        """The factors of a formula."""
+        """A formula as a network of factors."""
         card = self.arrays.card
         match e:
             case Apply("had" | "times", (a, b)):
@@ -239,7 +239,7 @@ class Contraction:
         return Network((self.leaf(e, env),))
 
     def picked(self, e: Pick, net: Network, env: Env[Value]) -> Network | None:
-        """A row or an entry of a product: one of the factor that has its rows, or its columns."""
+        """A row or an entry of a product, taken from the factor with its rows or columns."""
         core = [a for a in (ROW, COL) if a in net.core]
         places = [net.with_axis(label) for label in core[: len(e.items)]]
         slices = any(isinstance(x, Slice) for x in e.items)
@@ -262,18 +262,18 @@ class Contraction:
         return Network(tuple(factors), net.bound)
 
     def productive(self, e: Expr) -> bool:
-        """Whether there is a product in an argument of an operation, to be made by cost."""
+        """Whether an argument of an operation is a product, to be ordered by cost."""
         return any(isinstance(x, Apply) and x.op in ("prod", "inner") for x in e.children)
 
     def around(self, e: Expr, env: Env[Value]) -> Value:
-        """An operation or a call, of arguments whose products are made by cost."""
+        """An operation or a call whose argument products are ordered by cost."""
         assert isinstance(e, Apply)
         args = {f"□{k}": self.value(x, env) for k, x in enumerate(e.args)}
         inner = replace(env, arguments={**(env.arguments or {}), **args})
         return self.arrays.of(e.over([Ref(Symbol("argument", k)) for k in args]), inner)
 
     def leaf(self, e: Expr, env: Env[Value]) -> Factor:
-        """A formula that is one factor; computed once."""
+        """A formula as a single factor, computed once."""
         self.whole.add(e)
         letters = self.blocks_of(e, env)
         if env.arguments is not None:
@@ -286,11 +286,11 @@ class Contraction:
         return self.leaves[key]
 
     def blocks_of(self, e: Expr, env: Env[Value]) -> frozenset[str]:
-        """The letters of blocks that a formula has."""
+        """The block letters in a formula."""
         return frozenset(x for x in e.free if isinstance(env.index.get(x), int))
 
     def product(self, a: Network, b: Network) -> Network:
-        """A matrix product, or a scaling where one is a number."""
+        """A matrix product, or a scaling if one side is a number."""
         if not a.core or not b.core:
             return a.times(b)
         name, vector = self.fresh(), ROW not in b.core
@@ -344,7 +344,7 @@ class Contraction:
         return self.scaled([value, *(f.value for f in numbers if f.value is not None)])
 
     def alike(self, factors: Sequence[Factor]) -> list[Factor]:
-        """Factors with the same axes as one, which is no larger than each."""
+        """Factors with those on the same axes multiplied into one, which is no larger than each."""
         there: dict[object, Factor] = {}
         for k, f in enumerate(factors):
             key = k if f.value is None else frozenset(f.axes)
@@ -353,14 +353,14 @@ class Contraction:
         return list(there.values())
 
     def scaled(self, values: Sequence[Value]) -> Value:
-        """A value times numbers."""
+        """The product of a value and numbers."""
         first, *rest = values
         for v in rest:
             first = self.arrays.entrywise("times", [first, v])
         return first
 
     def pair(self, a: Factor, b: Factor, outside: frozenset[str]) -> Factor:
-        """The product of two factors, summed over what nothing else has."""
+        """The product of two factors, summed over axes that occur in no other factor."""
         if a.value is None:
             a, b = b, a
         assert a.value is not None

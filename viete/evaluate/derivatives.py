@@ -27,15 +27,15 @@ SIGN = "partial"  # what ∂ is in the tree of a question
 
 
 def differentiates(e: Expr) -> bool:
-    """Whether ∂ stands somewhere in a formula before what is not a derivative of the card's own."""
+    """Whether a formula applies ∂ to something other than a derivative that the card defines."""
     return any(isinstance(x, Apply) and x.op == SIGN for x in walk(e))
 
 
 def derivatives(run: Run, source: Text, e: Expr) -> tuple[Run, Expr]:
     """A question with a name for each derivative in it, and a run that has these names.
 
-    Raises VieteError for a ∂ without what it is of or by, for a number that is none, and for a
-    derivative by what no equation makes.
+    Raises VieteError for a ∂ without a numerator or denominator, for a numerator that is not one
+    number, and for a denominator that no equation makes.
     """
     card, e = run.program.model, of_metric(run, e)
     origins = {name: Origin(run, name, {}) for name in whole_names(card)}
@@ -81,7 +81,7 @@ def derivatives(run: Run, source: Text, e: Expr) -> tuple[Run, Expr]:
 
 
 def of_metric(run: Run, e: Expr) -> Expr:
-    """A formula in which each ∂ outside of a quotient is a quotient: of the run's own number."""
+    """A formula in which each ∂ outside a quotient becomes a derivative of the run's own number."""
     above, below = quotient(e)
     if not run.metric or (above is not None and below is not None):
         return e
@@ -96,7 +96,7 @@ def of_metric(run: Run, e: Expr) -> Expr:
 def backward(
     run: Run, source: Text, of: Expr, by: Ref
 ) -> tuple[Run, tuple[Expr, ...]]:  # fmt: skip
-    """A run of the backward equations of a number, and the shape of its derivative by a value."""
+    """A run of a number's backward equations, and the shape of its derivative by a value."""
     card = run.program.model
     try:
         back = differentiated(card, of)
@@ -118,14 +118,14 @@ def backward(
 
 @memoised
 def differentiated(card: CardData, of: Expr) -> CardData:
-    """The card with the backward equations of a number, by all that it can depend on."""
+    """The card with a number's backward equations, for all weights and real inputs."""
     of = underived(card, of)
     real = [i.name for i in card.inputs if i.high is None]
     return grad(card, of, [*(p.name for p in card.parameters), *real])
 
 
 def quotient(x: Expr) -> tuple[Expr | None, Expr | None]:
-    """What is differentiated by what, if this is a derivative."""
+    """The numerator and denominator of a derivative; None twice for any other formula."""
     match x:
         case Apply("div", (Apply(a, (of,)), Apply(b, (by,)))) if a == b == SIGN:
             return of, by
@@ -137,7 +137,7 @@ def quotient(x: Expr) -> tuple[Expr | None, Expr | None]:
 
 
 def bare(e: Expr) -> Expr | None:
-    """X of a ``∂X`` that the card has a name for, or of a row or an entry of one."""
+    """X of a ``∂X`` that the card names, or of a row or an entry of ``∂X``."""
     if isinstance(e, Pick) and (value := bare(e.value)) is not None:
         return replaced(e, {e.value: value})
     if isinstance(e, Ref) and e.symbol.is_partial:
@@ -146,7 +146,7 @@ def bare(e: Expr) -> Expr | None:
 
 
 def aliased(card: CardData, e: Expr) -> Ref | None:
-    """The value that a name stands for, through derived names that are only others."""
+    """The value that a name stands for, through derived names that are only aliases."""
     derived = {d.name: d for d in card.derived}
     while isinstance(e, Ref) and e.key in derived:
         definition = derived[e.key]

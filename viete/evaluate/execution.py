@@ -17,10 +17,10 @@ def execute(
     names: Sequence[str] | None = None, quick: bool = True,
     put: Mapping[Member, Intervention] | None = None, again: bool = True,
 ) -> Run:  # fmt: skip
-    """Run a program on inputs by name, weights taken as they are; see `viete.meanings.run.run`.
+    """Run a program on inputs by name, with weights unconverted; see `viete.meanings.run.run`.
 
-    What an intervention in ``put`` makes of its value takes the value's place, as soon as that is
-    there. With ``again`` another run of these shapes is expected, so that this one is recorded.
+    Each intervention in ``put`` replaces its value as soon as it is computed. With ``again``
+    another run of these shapes is expected, so this one is recorded.
     """
     if len(ready.memo) > 4096:
         ready.memo.clear()
@@ -48,7 +48,7 @@ def execute(
 
 
 def once(intervention: Intervention) -> Intervention:
-    """An intervention that is called once, also where a run is replayed in part, then evaluated."""
+    """An intervention called only once, even if a run is replayed in part and then evaluated."""
     made: list[Value] = []
 
     def call(value: Value, batch: int | None) -> Value:

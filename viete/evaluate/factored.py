@@ -15,8 +15,8 @@ class FactoredMatrix:
     """``M = A B`` with A (…, l, m) and B (…, m, r), for many matrices at once.
 
     As in TransformerLens, whose ``Vh`` is V: here ``M = U diag(S) Vh`` and Vh is (…, m, r). Arrays
-    are NumPy's or PyTorch's. What needs no product of l · r entries makes none: the singular values
-    come from those of the factors, the eigenvalues from B A.
+    are NumPy's or PyTorch's. The product with its l · r entries is only computed where it is
+    needed: singular values come from those of the factors, eigenvalues from B A.
 
     Raises VieteError for factors that do not fit.
     """
@@ -70,7 +70,7 @@ class FactoredMatrix:
     # -- products ----------------------------------------------------------------------------------
 
     def __matmul__(self, other: Any) -> Any:
-        """Times a vector (r), giving (…, l), or a matrix or product (…, r, s), giving a product."""
+        """The product with a vector (r), giving (…, l), or with a matrix or product (…, r, s)."""
         if isinstance(other, FactoredMatrix):
             return (self @ other.A) @ other.B
         if other.ndim == 1:
@@ -82,7 +82,7 @@ class FactoredMatrix:
         return FactoredMatrix(self.AB, other)
 
     def __rmatmul__(self, other: Any) -> Any:
-        """A vector (l) times this, giving (…, r), or a matrix (…, k, l), giving a product."""
+        """The product of a vector (l), giving (…, r), or of a matrix (…, k, l), with this."""
         if other.ndim == 1:
             return ((other @ self.A)[..., None, :] @ self.B)[..., 0, :]
         if other.shape[-1] != self.ldim:
@@ -105,7 +105,7 @@ class FactoredMatrix:
 
     @cached_property
     def factors(self) -> tuple[Array, Array, Array]:
-        """U, S, Vh of the product, by those of the factors: at most m singular values."""
+        """U, S, Vh of the product, computed from the factors: at most m singular values."""
         svd = self.xp.linalg.svd
         (ua, sa, va), (ub, sb, vb) = (svd(x, full_matrices=False) for x in self.pair)
         um, s, vm = svd(sa[..., :, None] * (va @ ub) * sb[..., None, :], full_matrices=False)
@@ -137,7 +137,7 @@ class FactoredMatrix:
 
     @cached_property
     def eigenvalues(self) -> Array:
-        """The eigenvalues that are not 0 for want of rank, (…, m): those of B A."""
+        """The eigenvalues of B A, (…, m): those of the product that its rank does not make 0."""
         return self.xp.linalg.eigvals(self.BA)
 
     def norm(self) -> Array:
@@ -145,12 +145,12 @@ class FactoredMatrix:
         return self.xp.sqrt(self.xp.sum(self.S * self.S, axis=-1))
 
     def make_even(self) -> FactoredMatrix:
-        """The same product, whose factors have orthogonal columns and rows of equal lengths."""
+        """The same product, with orthogonal columns and rows of equal lengths in its factors."""
         root = self.xp.sqrt(self.S)
         return FactoredMatrix(self.U * root[..., None, :], root[..., :, None] * self.Vh)
 
     def collapse_l(self) -> Array:
-        """diag(S) Vh, (…, m, r): the product but for orthogonal columns on its left."""
+        """diag(S) Vh, (…, m, r): the product without the orthogonal columns on its left."""
         return self.S[..., :, None] * self.Vh
 
     def collapse_r(self) -> Array:
@@ -160,7 +160,7 @@ class FactoredMatrix:
     # -- parts -------------------------------------------------------------------------------------
 
     def __getitem__(self, where: Any) -> FactoredMatrix:
-        """Some of the matrices, or rows and columns of them; a single row stays a matrix."""
+        """Some of the matrices, or some rows and columns; a single row stays a matrix."""
         items = list(where) if isinstance(where, tuple) else [where]
         if any(x is Ellipsis for x in items):
             k = next(k for k, x in enumerate(items) if x is Ellipsis)
@@ -178,12 +178,12 @@ class FactoredMatrix:
         )
 
     def get_corner(self, k: int = 3) -> Array:
-        """The first k rows and columns of the product (of the first of many, along each axis)."""
+        """The first k rows and columns of the product (of many, the first k along each axis)."""
         corner = self.A[..., :k, :] @ self.B[..., :k]
         return corner[(slice(k),) * corner.ndim]
 
     def unsqueeze(self, k: int) -> FactoredMatrix:
-        """With an axis of size 1 among those of the many matrices."""
+        """This product with a new batch axis of size 1."""
         at = (slice(None),) * k + (None, Ellipsis)
         return FactoredMatrix(self.A[at], self.B[at])
 
@@ -196,7 +196,7 @@ class FactoredMatrix:
 
 
 def composition_scores(left: FactoredMatrix, right: FactoredMatrix) -> Array:
-    """``|L R| / (|L| |R|)``, Frobenius norms, of every one of two families: (…, …)."""
+    """``|L R| / (|L| |R|)``, in Frobenius norms, for every pair of two families: (…, …)."""
     xp, lead = left.xp, left.ndim - 2
     ends, starts = left.collapse_l(), right.collapse_r()  # with the norms of L, R and, times, L R
     for _ in range(right.ndim - 2):
@@ -206,7 +206,7 @@ def composition_scores(left: FactoredMatrix, right: FactoredMatrix) -> Array:
 
 
 def transposed(a: Array) -> Array:
-    """Rows as columns."""
+    """The array with its last two axes swapped."""
     return a.swapaxes(-2, -1)
 
 

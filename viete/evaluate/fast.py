@@ -34,7 +34,7 @@ Term = Callable[[int, Mapping[str, Value]], Array | None]  # of a member's rows,
 
 
 class FastArrays(Arrays):
-    """`Arrays` with fast versions, those of ``quick``; with none it is the definitions alone."""
+    """`Arrays` with fast versions, those of ``quick``; if empty, only definitions are evaluated."""
 
     sparse = True
 
@@ -61,7 +61,7 @@ class FastArrays(Arrays):
         return quick(self, args)
 
     def sum_of_rows(self, kept: Array, rows: Mapping[str, Value], term: Term) -> Array | None:
-        """∑_k of the term k of those rows where ``kept[k]`` is true; None where a term has others.
+        """∑_k of term k on the rows where ``kept[k]`` is true; None if a term is not such rows.
 
         ``kept`` is members × rows; ``rows`` have the rows as their first axis.
         """
@@ -89,7 +89,7 @@ class FastArrays(Arrays):
 
 
 def softmax(it: FastArrays, args: list[Value]) -> Value:
-    """exp(z) / Σ exp(z), along the columns."""
+    """exp(z) / Σ exp(z) along the columns."""
     v = args[0]
     return made(it.backend.softmax(v.array, v.axes.index(COL), v.fresh), v.axes)
 
@@ -105,14 +105,14 @@ def logsumexp(it: FastArrays, args: list[Value]) -> Value | None:
 
 
 def logsoftmax(it: FastArrays, args: list[Value]) -> Value:
-    """z − log Σ exp z: no logarithm is taken of a quotient that has become 0."""
+    """z − log Σ exp z, which takes no logarithm of a quotient that underflowed to 0."""
     v = args[0]
     with np.errstate(invalid="ignore"):
         return made(v.array - it.backend.logsumexp(v.array, v.axes.index(COL)), v.axes)
 
 
 def cross_entropy(it: FastArrays, args: list[Value]) -> Value | None:
-    """Mean over positions with a target of log Σ exp z − z[t], with the largest score taken out."""
+    """Mean over positions with a target of log Σ exp z − z[t], largest score subtracted first."""
     z, t = args
     if ROW not in z.axes or t.const or z.const:
         return None
@@ -129,7 +129,7 @@ def cross_entropy(it: FastArrays, args: list[Value]) -> Value | None:
 
 
 def layer_norm(it: FastArrays, args: list[Value]) -> Value | None:
-    """As defined, with the centred row computed once."""
+    """Layer norm as defined, with the centred row computed once."""
     z, gamma, beta, epsilon = args
     return scaled(it, normed(it, z, epsilon, True), gamma, beta)
 
@@ -143,13 +143,13 @@ def length(it: FastArrays, args: list[Value]) -> Value | None:
 
 
 def held(it: FastArrays, args: list[Value]) -> Value:
-    """The value itself."""
+    """The value, with its derivative in the library stopped."""
     v = args[0]
     return v if v.const else replace(v, array=it.backend.held(v.array))
 
 
 def greatest(it: FastArrays, args: list[Value]) -> Value | None:
-    """The k greatest entries of each row, by sorting."""
+    """The k greatest entries of each row, the others 0."""
     v, k = args
     if not k.const or k.axes:
         return None
@@ -164,7 +164,7 @@ def rms_norm(it: FastArrays, args: list[Value]) -> Value | None:
 
 
 def normed(it: FastArrays, z: Value, epsilon: Value, centred: bool) -> Value | None:
-    """Each row by its standard deviation, or by its root mean square."""
+    """Each row divided by its standard deviation, or by its root mean square."""
     if epsilon.axes:  # a different one for each head
         return None
     axis = z.axes.index(COL)
@@ -182,7 +182,7 @@ def scaled(it: FastArrays, x: Value | None, gamma: Value, beta: Value | None) ->
 
 
 def causal(it: FastArrays, args: list[Value]) -> Value:
-    """The mask itself is constant: made once for each pair of sizes."""
+    """The scores with the causal mask, which is computed once for each pair of sizes."""
     v = args[0]
     n, m = v.size(ROW), v.size(COL)
     if n == 1:  # the last position, which sees all
@@ -199,7 +199,7 @@ def causal(it: FastArrays, args: list[Value]) -> Value:
 
 
 def by_entries(name: str) -> Version:
-    """A version that takes each entry to an entry, by the backend's method of that name."""
+    """A fast version for an entrywise function, by the backend's method of that name."""
 
     def version(it: FastArrays, args: list[Value]) -> Value | None:
         v = args[0]
@@ -213,7 +213,7 @@ def by_entries(name: str) -> Version:
 
 
 def gathered(it: FastArrays, args: list[Value], batch: bool = False) -> Value | None:
-    """Rows added up by where they belong; with ``batch`` over all sequences at once."""
+    """Rows summed at their target indices; with ``batch``, over all sequences at once."""
     y, t, size = args
     if not computed(it, y) or t.const or y.axes[-2:] != (ROW, COL) or size.axes:
         return None
@@ -225,7 +225,7 @@ def gathered(it: FastArrays, args: list[Value], batch: bool = False) -> Value | 
 
 
 def placed(it: FastArrays, args: list[Value]) -> Value | None:
-    """Rows among zeros."""
+    """Rows padded with zeros."""
     y, start, size = args
     if not computed(it, y) or start.axes or size.axes or ROW not in y.axes:
         return None
@@ -237,7 +237,7 @@ def placed(it: FastArrays, args: list[Value]) -> Value | None:
 
 
 def part(it: FastArrays, args: list[Value]) -> Value | None:
-    """Columns k m to (k + 1) m − 1 for all k of a family: a new axis, and nothing moved."""
+    """Columns k m to (k + 1) m − 1 for all k of a family: a new axis, without a copy."""
     y, k, width = args
     if y.const or y.axes[-1:] != (COL,) or width.axes or len(k.axes) != 1 or not k.const:
         return None
@@ -250,7 +250,7 @@ def part(it: FastArrays, args: list[Value]) -> Value | None:
 
 
 def column(it: FastArrays, args: list[Value]) -> Value | None:
-    """Column k, or the columns 0, 1, … of a family as its axis: a view."""
+    """Column k as a view, or the columns 0, 1, … as the axis of a family."""
     y, k = args
     if y.const or not k.const or COL not in y.axes:
         return None
@@ -264,7 +264,7 @@ def column(it: FastArrays, args: list[Value]) -> Value | None:
 
 
 def onehot(it: FastArrays, args: list[Value]) -> Value | None:
-    """A comparison with all places."""
+    """One-hot rows, by comparing each entry with all indices."""
     t, size = args
     if t.const or size.axes or t.axes[-1:] != (COL,):
         return None
@@ -276,14 +276,14 @@ def onehot(it: FastArrays, args: list[Value]) -> Value | None:
 
 
 def computed(it: FastArrays, *values: Value) -> bool:
-    """Whether these are arrays of real numbers, not constants and not whole numbers."""
+    """Whether all values are arrays of real numbers, neither constant nor whole."""
     return all(not v.const and it.backend.is_real(v.array) for v in values)
 
 
 def together(name: str, letter: str, rows: bool = False) -> Version:
-    """A form of ``a`` and another array alike, by the backend's method of that name.
+    """A form of ``a`` and another array of the same shape, by the backend's method of that name.
 
-    ``rows``: their columns have to be the last axis.
+    With ``rows``, the columns must be the last axis.
     """
 
     def version(it: FastArrays, of: dict[str, Value]) -> Value | None:
@@ -299,7 +299,7 @@ def together(name: str, letter: str, rows: bool = False) -> Version:
 
 
 def loss_back(it: FastArrays, of: dict[str, Value]) -> Value | None:
-    """softmax(z) less 1 at the target."""
+    """softmax(z) less 1 at the target of each row."""
     z, t = of["z"], of["t"]
     if z.const or t.const or z.axes[-2:] != (ROW, COL) or t.axes != (*z.axes[:-2], COL):
         return None
@@ -309,7 +309,7 @@ def loss_back(it: FastArrays, of: dict[str, Value]) -> Value | None:
 
 
 def written_logsumexp(it: FastArrays, of: dict[str, Value]) -> Value | None:
-    """The library's logsumexp, written out."""
+    """The library's logsumexp, for the same formula written out."""
     return logsumexp(it, [it.real(of["z"])])
 
 
@@ -338,7 +338,7 @@ VERSIONS: dict[str, Version] = PLACES | {
 
 
 def made(array: Array, axes: tuple[str, ...]) -> Value:
-    """A value of an array that nobody else holds."""
+    """A value of an array without another owner."""
     return Value(array, axes, False, True)
 
 
@@ -363,7 +363,7 @@ def functions(pattern: Expr) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1 << 16)
 def found(e: Apply) -> Found:
-    """The first form that fits: what its letters stand for, the form, the functions it names."""
+    """The first form that fits: what its letters stand for, the form, and the named functions."""
     row = row_sum(e)
     for pattern, form in forms().get(e.op, ()):
         if (fit := match(pattern, row, library())) is not None:

@@ -25,7 +25,7 @@ from viete.rewrite.adjoint.shares import partial
 class Summing(FastArrays):
     """The array meaning, and ``over_batch``: an expression summed over the sequences.
 
-    ``batch`` is how many there are. What no sequence changes counts as often.
+    ``batch`` is the number of sequences. A value that no sequence changes is multiplied by it.
     """
 
     batch = 1
@@ -54,7 +54,7 @@ class Summing(FastArrays):
         return self.batch_sum(self.of(e, env))
 
     def product_over(self, a: Value, b: Value) -> Value:
-        """A matrix product, summed over the sequences in the same product."""
+        """A matrix product with the sum over sequences in the same product."""
         if "batch" in a.axes and "batch" in b.axes and a.core and b.core:
             return self.product(a, b, ("batch",))
         return self.batch_sum(self.product(a, b))
@@ -69,7 +69,7 @@ class Summing(FastArrays):
 
 
 class Backprop(Run):
-    """One piece of a batch, forward and back; the gradients of leaves are summed over it."""
+    """Runs one piece of a batch forward and back; the gradients of leaves are summed over it."""
 
     meaning = Summing
     arrays: Summing
@@ -80,7 +80,7 @@ class Backprop(Run):
         self.arrays.batch = next(sequences, 1)
 
     def batch_sum(self, member: Member) -> Value:
-        """A computed value summed over the sequences, as leaves are already."""
+        """A computed value summed over the sequences; leaves are summed already."""
         v = self.store[member]
         return v if member[0] in self.program.leaves else self.arrays.batch_sum(v)
 
@@ -94,7 +94,7 @@ class Backprop(Run):
 
 
 class Gradients:
-    """The loss of a card and its gradients as equations, with what there is to compute of them.
+    """The loss of a card and its gradients, as equations with the program that computes them.
 
     ``of`` is the loss, as for `viete.rewrite.adjoint.grad`. ``members`` are the gradients of the
     weights that the loss depends on, by their names.

@@ -10,9 +10,9 @@ Array = Any
 
 
 def greatest(z: np.ndarray, k: int) -> np.ndarray:
-    """The ``k`` greatest entries of each row of an array, and 0 in place of the others.
+    """The ``k`` greatest entries of each row of an array; the others become 0.
 
-    NaN is less than nothing, and nothing is less than NaN: it stays, and takes nobody's place.
+    NaN is not compared: it stays, and takes no other entry's place.
     """
     if not 0 < k < z.shape[-1]:
         return z.copy() if k > 0 else np.zeros_like(z)
@@ -28,7 +28,7 @@ def greatest(z: np.ndarray, k: int) -> np.ndarray:
 
 
 def greatest_in_torch(z: Array, k: int) -> Array:
-    """As `greatest`, of a tensor of PyTorch."""
+    """As `greatest`, for a PyTorch tensor."""
     if not 0 < k < z.shape[-1]:
         return z.clone() if k > 0 else z.new_zeros(z.shape)
     none = z.isnan()

@@ -33,9 +33,9 @@ _CELL = re.compile(r"(?<!\\)\|")
 def literal_fractions(card: CardData) -> dict[str, Nested]:
     """The exact weights in the `value` column, by the names of `run`.
 
-    Each is a Fraction or nested lists of them, in the shape that `parameter_shapes` gives.
-    Parameters without a value are left out. Raises VieteError, pointing at the cell, for a literal
-    that is none or does not fit the parameter's shape.
+    Each is a Fraction or nested lists of Fractions, in the shape that `parameter_shapes` gives.
+    Parameters without a value are left out. Raises VieteError, pointing at the cell, for an invalid
+    literal or one that does not fit the parameter's shape.
     """
     out: dict[str, Nested] = {}
     for name, (p, _, _) in program(card).parameters.items():
@@ -65,17 +65,17 @@ def rounded_literal(card: CardData, name: str, kind: np.dtype) -> np.ndarray:
 def initial_weights(
     card: CardData, seed: int, dtype: str | type = "float64"
 ) -> dict[str, np.ndarray]:
-    """Weights to start from: the `value` column first, then the `init` column.
+    """Initial weights: from the `value` column first, then from the `init` column.
 
     ``init`` is `normal(s)` (mean 0, standard deviation s), `uniform(a)` (from −a to a), `xavier`
     (Glorot & Bengio 2010, eq. 16: uniform with a = √(6 / (rows + columns))) or a number that fills;
-    s, a and the number may be made of the card's dimensions, as in `normal(0.02 / sqrt(2 N))`.
+    s, a and the number may be formulas of the card's dimensions, as in `normal(0.02 / sqrt(2 N))`.
     With an empty cell a matrix is normal with standard deviation 1/√rows, and a vector or a single
     number is normal(1).
 
-    Every array has a generator of its own, ``numpy.random.default_rng([seed, *name in UTF-8])``
-    with the name that `run` uses, and is drawn in float64; so weights depend neither on the order
-    of rows nor on what else the card has.
+    Every array has a separate generator, ``numpy.random.default_rng([seed, *name in UTF-8])`` with
+    the name that `run` uses, and is drawn in float64; so weights depend neither on the order of
+    rows nor on what else the card has.
 
     Raises VieteError, pointing at the cell, for a literal or an init that cannot be read.
     """
@@ -84,10 +84,10 @@ def initial_weights(
 
 
 def weights_among(card: CardData, seed: int, among: str) -> dict[str, np.ndarray]:
-    """As `initial_weights`, exactly, each random entry one of some numbers: ``-1, 0, 1/2``.
+    """As `initial_weights`, exactly, with random entries drawn from given numbers: ``-1, 0, 1/2``.
 
-    All of the numbers are equally likely; one that stands twice is twice as likely. The `value`
-    column and an init that is a number stay. The arrays hold Fractions.
+    All numbers are equally likely; one listed twice is twice as likely. The `value` column and an
+    init that is a number are kept. The arrays hold Fractions.
     """
     numbers = [number(part) for part in parts_of(Text(among), r"[^\s,;]+")]
     if not numbers:
@@ -107,7 +107,7 @@ def weights_among(card: CardData, seed: int, among: str) -> dict[str, np.ndarray
 
 
 def filling(card: CardData, p: Parameter, axes: int) -> float | None:
-    """The number that a parameter's init column fills it with; None where it is drawn."""
+    """The number that a parameter's init column fills it with; None if it is drawn."""
     if not p.init:
         return None
     kind, text = read_init(cell(p, p.init), p.name, axes)
@@ -115,7 +115,7 @@ def filling(card: CardData, p: Parameter, axes: int) -> float | None:
 
 
 def check_seed(seed: Any) -> None:
-    """Raises VieteError for what is no seed."""
+    """Raise VieteError for an invalid seed."""
     if not isinstance(seed, int | np.integer) or seed < 0:
         raise VieteError(f"the seed must be a whole number from 0 up, not {seed!r}")
 
@@ -123,7 +123,7 @@ def check_seed(seed: Any) -> None:
 def initial_weight(
     card: CardData, seed: int, dtype: str | type = "float64", parts: int = 1
 ) -> Callable[[str], np.ndarray]:
-    """What makes one of `initial_weights` at a time, for whoever keeps one of so many ``parts``."""
+    """A function that makes `initial_weights` one by one, for a caller that keeps 1 / ``parts``."""
     check_seed(seed)
     kind = float_type(dtype)
     check_memory(card, kind, parts)
@@ -139,7 +139,7 @@ def initial_weight(
 
 
 def check_memory(card: CardData, kind: np.dtype, parts: int) -> None:
-    """That there is room for the weights, or a part of them, before any is drawn."""
+    """Check that the weights, or a part of them, fit into memory before any is drawn."""
     count = sum(math.prod(shape) for _, _, shape in program(card).parameters.values()) // parts
     what = f"{card.title} with its {rounded(count)} weights as {kind}"
     check_room(count * kind.itemsize, what, "choose smaller dimensions with --set")
@@ -169,7 +169,7 @@ def literal_array(card: CardData, name: str) -> Nested:
 
 
 def member_texts(p: Parameter) -> list[Text]:
-    """The literals of a cell: its parts between the commas that stand outside of brackets."""
+    """The literals in a cell: its parts between commas outside brackets."""
     text = cell(p, p.value)
     depths = accumulate((c == "[") - (c == "]") for c in text.text)
     cuts = [k for k, (c, depth) in enumerate(zip(text.text, depths, strict=True))
@@ -185,13 +185,12 @@ def trimmed(text: Text) -> Text:
 
 
 def repeat_number(value: Nested, core: tuple[int, ...]) -> Nested:
-    """Lists in the shape ``core``, of a matrix or of a number that fills."""
+    """A matrix, or a number that fills, as lists in the shape ``core``."""
     return value if isinstance(value, list) else repeat(value, core)
 
 
 def literal(p: Parameter, core: tuple[int, ...], text: Text | None = None) -> Nested:
-    """A literal, by default the only one of the parameter: a Fraction that fills, or lists in the
-    shape ``core``."""
+    """A literal: a Fraction that fills, or lists in the shape ``core``; by default the only one."""
     text = text or cell(p, p.value)
     said = " × ".join(map(str, core)) or "one number"
     if text.text == "I":
@@ -214,18 +213,18 @@ def literal(p: Parameter, core: tuple[int, ...], text: Text | None = None) -> Ne
 
 
 def rows_of(text: Text) -> list[Text]:
-    """The parts between the brackets and semicolons of ``[…; …]``."""
+    """The rows of ``[…; …]``, as texts."""
     cuts = [0, *(k for k, c in enumerate(text.text) if c == ";"), len(text.text) - 1]
     return [text.cut(a + 1, b) for a, b in pairwise(cuts)]
 
 
 def parts_of(text: Text, pattern: str) -> list[Text]:
-    """The pieces of a text that match."""
+    """The parts of a text that match a pattern."""
     return [text.cut(*m.span()) for m in re.finditer(pattern, text.text)]
 
 
 def number(text: Text) -> Fraction:
-    """``2``, ``-0.5``, ``1e-3`` or ``1/2``, exactly."""
+    """The exact value of ``2``, ``-0.5``, ``1e-3`` or ``1/2``."""
     plain = re.sub(r"\s*/\s*", "/", text.text.replace("−", "-"))
     if not _NUMBER.fullmatch(plain):
         raise text.error(
@@ -238,7 +237,7 @@ def number(text: Text) -> Fraction:
 
 
 def repeat(value: Nested, lead: tuple[int, ...]) -> Nested:
-    """The value once for every place of the leading axes, in lists of its own."""
+    """The value repeated over the leading axes, each time as new lists."""
     if not lead:
         return [repeat(v, ()) for v in value] if isinstance(value, list) else value
     return [repeat(value, lead[1:]) for _ in range(lead[0])]
@@ -254,7 +253,7 @@ def floats(value: Nested) -> Any:
 def drawn(
     card: CardData, p: Parameter, shape: tuple[int, ...], rng: np.random.Generator
 ) -> np.ndarray:
-    """One array by the `init` column, in float64."""
+    """One array drawn or filled by the `init` column, in float64."""
     core = shape[len(shape) - len(p.shape) :]
     if not p.init:
         return rng.normal(0.0, 1 / math.sqrt(max(core[0], 1)) if len(core) == 2 else 1.0, shape)
@@ -274,7 +273,7 @@ def drawn(
 
 
 def amount(card: CardData, text: Text) -> float:
-    """A number made of the card's dimensions."""
+    """The value of a formula of the card's dimensions."""
 
     def nothing(key: str, loops: tuple[int, ...]) -> Any:
         raise VieteError(f"{key} is no dimension")
@@ -294,7 +293,7 @@ def amount(card: CardData, text: Text) -> float:
 
 
 def cell(p: Parameter, content: str) -> Text:
-    """A cell of the parameter's row with its place; only its line where the card is no table."""
+    """A cell of the parameter's row with its place; only its line if the card is no table."""
     name = p.text
     line = name.whole or ""
     edges = [m.start() for m in _CELL.finditer(line)] + [len(line)]
@@ -306,7 +305,7 @@ def cell(p: Parameter, content: str) -> Text:
 
 
 def stated_dtype(card: CardData) -> str:
-    """The precision that the card gives all its parameters; float64 where it gives no such one."""
+    """The dtype that the card gives all its parameters; float64 if it gives none or several."""
     found = {p.dtype for p in card.parameters}
     return found.pop() if found <= FLOATS and len(found) == 1 else "float64"
 

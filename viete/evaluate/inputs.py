@@ -34,7 +34,7 @@ PIECE = 1024  # positions: what a layer makes of them fits the cache, and keeps 
 
 
 class Feeding:
-    """Arrays for one run of a program: ``store`` holds what is given, ``sizes`` all numbers.
+    """Arrays for one run of a program: ``store`` holds the given arrays, ``sizes`` all sizes.
 
     ``like`` is an array with the dtype, device and library to compute in.
     """
@@ -62,7 +62,7 @@ class Feeding:
         self.store |= self.weights.store
 
     def input(self, item: Input, name: str, given: Mapping[str, Array]) -> Value | None:
-        """A given input, its lengths noted, its shape and its entries checked."""
+        """A given input, with its lengths recorded and its shape and entries checked."""
         if name not in given:
             return None
         sizes = self.sizes
@@ -103,7 +103,7 @@ class Feeding:
         return Value(array, (("batch",) if array.ndim > rank else ()) + letters + core)
 
     def pieces(self, positions: int = PIECE) -> list[tuple[range, dict[Member, Value]]]:
-        """On a CPU, the store for a few sequences at a time; nothing where one piece would do."""
+        """On a CPU, the store split into a few sequences at a time; empty if one piece suffices."""
         batch = next((v.size("batch") for v in self.store.values() if "batch" in v.axes), 1)
         length = max((self.sizes[k] for k in self.model.lengths if k in self.sizes), default=1)
         step = max(1, positions // int(length))
@@ -177,9 +177,9 @@ class Feeding:
 
 
 class GivenWeights:
-    """Weights as labelled values, by member; ``strides`` are noted where they are asked for.
+    """Weights as labelled values, by member; ``strides`` are recorded at their first use.
 
-    ``layout`` says how they lay in memory, see `layout_of`.
+    ``layout`` is their layout in memory, see `layout_of`.
     """
 
     def __init__(self, program: Program, weights: Mapping[str, Array], layout: Any) -> None:
@@ -199,9 +199,9 @@ class GivenWeights:
 
 
 def given_weights(program: Program, weights: Mapping[str, Array]) -> GivenWeights:
-    """As `GivenWeights`; small ones are looked at again only where an array was replaced.
+    """As `GivenWeights`; small weights are checked again only if an array was replaced.
 
-    Or where the same array got other memory, or another shape.
+    Or if the same array got other memory or another shape.
     """
     known: GivenWeights | None = program.weights
     layout = layout_of(weights)
@@ -219,10 +219,10 @@ def given_weights(program: Program, weights: Mapping[str, Array]) -> GivenWeight
 
 
 def layout_of(weights: Mapping[str, Array]) -> Any:
-    """What can change of arrays that stay the same objects: how they lie in memory, and where.
+    """What can change in arrays that stay the same objects: their strides and their memory.
 
-    None where nothing may be held of them: as long as a function of theirs is transformed, or
-    where they are of several libraries.
+    None if nothing may be cached about them: while a function of them is transformed, or if they
+    are of several libraries.
     """
     like = next(iter(weights.values()), NO_WEIGHT)
     try:
@@ -242,7 +242,7 @@ def layout_of(weights: Mapping[str, Array]) -> Any:
 
 
 def as_input(item: Input, given: Array, like: Array) -> Array:
-    """An input as an array of the kind the weights are, in memory that no caller writes to."""
+    """An input as an array of the weights' kind, in memory that no caller writes to."""
     whole = item.high is not None
     if not hasattr(given, "dtype"):
         try:
@@ -273,38 +273,38 @@ def as_input(item: Input, given: Array, like: Array) -> Array:
 
 
 def writable(array: Any) -> Any:
-    """The array, or a copy of one of NumPy's that may not be written: PyTorch warns of those."""
+    """The array, or a copy of a read-only NumPy array, which PyTorch would warn of."""
     return array.copy() if isinstance(array, np.ndarray) and not array.flags.writeable else array
 
 
 def host(array: Array) -> Array:
-    """Any library's array as NumPy."""
+    """Any library's array as a NumPy array."""
     return array.detach().cpu().numpy() if hasattr(array, "detach") else np.asarray(array)
 
 
 def in_numpy(array: Any) -> np.ndarray:
-    """An array, or one number, as NumPy has it, to which bfloat16 is unknown."""
+    """An array or a number as a NumPy array; bfloat16, which NumPy lacks, becomes float32."""
     if "bfloat16" in str(getattr(array, "dtype", "")):
         array = array.float() if hasattr(array, "detach") else array.astype("float32")
     return np.asarray(host(array))
 
 
 class Weights(dict[str, Array]):
-    """Weights that are checked once, and again only where an array was replaced."""
+    """Weights checked once, and again only if an array was replaced."""
 
     checked: tuple[int, ...] = ()
 
     @property
     def arrays(self) -> tuple[int, ...]:
-        """Which arrays these are."""
+        """The identities of the arrays."""
         return tuple(map(id, self.values()))
 
 
 def check_weights(ready: Program, weights: Mapping[str, Array]) -> None:
-    """Refuse weights that do not fit the card: names, kinds of array and values.
+    """Raise VieteError for weights that do not fit the card: names, kinds of array and values.
 
-    What is written into one of `Weights` is not looked at: for a small model that would take a
-    third of its run.
+    An entry written into one of `Weights` is not checked: for a small model that would take a third
+    of its run.
     """
     if isinstance(weights, Weights) and weights.checked == (id(ready), *weights.arrays):
         return
@@ -314,7 +314,7 @@ def check_weights(ready: Program, weights: Mapping[str, Array]) -> None:
 
 
 def check_each(ready: Program, weights: Mapping[str, Array]) -> None:
-    """As `check_weights`, in any case."""
+    """As `check_weights`, without skipping weights checked before."""
     if not isinstance(weights, Mapping):
         raise VieteError(
             f"weights must be a mapping from names to arrays, not {type(weights).__name__}"
@@ -343,7 +343,7 @@ def check_each(ready: Program, weights: Mapping[str, Array]) -> None:
 def finite(w: Array) -> bool:
     """Whether all entries are finite numbers, as far as can be known.
 
-    They are if their sum is one, or the sum of their squares, which is quick to find.
+    They are if their sum is finite, or the sum of their squares, which is quick to compute.
     """
     if isinstance(w, np.ndarray) and w.dtype.char in "fd" and w.flags.c_contiguous:
         flat = w.reshape(-1)
@@ -359,7 +359,7 @@ def finite(w: Array) -> bool:
 
 
 def check_names(ready: Program, weights: Mapping[str, Array]) -> None:
-    """Refuse weights of which some are missing or not the card's."""
+    """Raise VieteError for weights that are missing or not in the card."""
     if weights.keys() == ready.parameters.keys():
         return
     unknown = [str(n) for n in weights if n not in ready.parameters]
@@ -374,7 +374,7 @@ def check_names(ready: Program, weights: Mapping[str, Array]) -> None:
 
 
 def count(names: Sequence[str]) -> str:
-    """``1 is`` or ``3 are``."""
+    """The number of names with its verb: ``1 is`` or ``3 are``."""
     return f"{len(names)} {'is' if len(names) == 1 else 'are'}"
 
 

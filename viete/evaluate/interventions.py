@@ -32,11 +32,11 @@ Put = Mapping[str | Member, Any]
 
 
 def interventions(ready: Program, put: Put) -> dict[Member, Intervention]:
-    """Arrays, and functions of arrays as ``run[name]`` has them, as functions of labelled values.
+    """Arrays and functions of arrays (as ``run[name]`` gives them) as functions of labelled values.
 
-    An array takes a value's place; what a function returns does, or where it returns None the
-    array as the function leaves it. Either must have the value's shape. Raises VieteError for a
-    name that no equation defines as a whole.
+    An array replaces a value; so does the result of a function, or if that is None, the array as
+    the function leaves it. Either must have the value's shape. Raises VieteError for a name that no
+    equation defines as a whole.
     """
     out: dict[Member, list[Intervention]] = {}
     for name, by in put.items():
@@ -49,7 +49,7 @@ def interventions(ready: Program, put: Put) -> dict[Member, Intervention]:
 
 
 def composed(several: list[Intervention]) -> Intervention:
-    """One intervention after the other."""
+    """Several interventions applied one after the other."""
 
     def apply(value: Value, batch: int | None) -> Value:
         for each in several:
@@ -60,9 +60,9 @@ def composed(several: list[Intervention]) -> Intervention:
 
 
 def member_of(ready: Program, name: str) -> Member:
-    """The value that a name in any spelling stands for, or a derived name that is only another.
+    """The value that a name stands for in any spelling, or through an alias.
 
-    Raises VieteError for what no equation defines as a whole.
+    Raises VieteError for a name that no equation defines as a whole.
     """
     if isinstance(name, str) and name in ready.names:
         return ready.names[name]
@@ -90,14 +90,14 @@ def member_of(ready: Program, name: str) -> Member:
 
 
 def whole(ready: Program, ref: Ref) -> bool:
-    """Whether this is a value of one block for all of its other index letters."""
+    """Whether a reference is a value of one block for all of its other index letters."""
     blocks = ready.model.loop_letters
     pairs = zip(ref.symbol.slots, ref.index, strict=True)
     return all(not isinstance(i, Idx) if s in blocks else i == Idx(s) for s, i in pairs)
 
 
 def of_all_letters(ready: Program, ref: Ref) -> str | None:
-    """The name of the value of one block that this is a part of: ``A^{2,h}`` of ``A^{2,1}``."""
+    """The name of the whole value that a reference is part of: ``A^{2,h}`` for ``A^{2,1}``."""
     slots, blocks = ref.symbol.slots, ready.model.loop_letters
     pairs = zip(slots, ref.index, strict=True)
     wider = replace(ref, index=tuple(i if s in blocks else Idx(s) for s, i in pairs))
@@ -108,15 +108,15 @@ def of_all_letters(ready: Program, ref: Ref) -> str | None:
 
 
 def letters_of(ready: Program, member: Member) -> tuple[str, ...]:
-    """The index letters of a value other than those of blocks."""
+    """The index letters of a value except those of blocks."""
     return ready.model.heads_of(ready.model.symbols[member[0]])
 
 
 def layout_of(ready: Program, name: str, axes: Sequence[str]) -> Layout:
-    """The axes of a value as an array by that name has them: a letter that counts the heads of
-    all groups is one axis, ``A^{2,h}``.
+    """The axes of a value as an array by that name has them; heads of all groups are one axis.
 
-    Raises VieteError for what a group of heads has in common.
+    An example is ``A^{2,h}``, where h counts the heads of all groups. Raises VieteError for a value
+    that all heads of a group share.
     """
     heads = heads_counted(ready.model, name)
     if heads is None:
@@ -134,7 +134,7 @@ def layout_of(ready: Program, name: str, axes: Sequence[str]) -> Layout:
 
 
 def by_name(ready: Program, name: str, member: Member, by: Any) -> Intervention:
-    """One array, or one function of the array that ``run[name]`` would be, in a value's place."""
+    """An array, or a function of the array ``run[name]``, as an intervention on that value."""
     if not callable(by) and not is_array_api_obj(by):
         raise VieteError(
             f"the replacement of {name} must be an array, or a function of the array that is "
@@ -151,7 +151,7 @@ def by_name(ready: Program, name: str, member: Member, by: Any) -> Intervention:
 def intervention(
     by: Callable[[Array], Array | None], layout: Callable[[Value], Layout], name: str
 ) -> Intervention:
-    """What a function makes of a value, laid out for it as an array of its own."""
+    """An intervention that calls a function on a copy of the value, laid out as an array."""
 
     def apply(value: Value, batch: int | None) -> Value:
         xp, order = array_namespace(value.array), layout(value)
@@ -170,9 +170,9 @@ def intervention(
 
 
 def as_library(array: Any, like: Array, what: str) -> Any:
-    """An array as one of the library, and on the device, of another; what is not an array as it is.
+    """An array moved to the library and device of another; what is not an array is unchanged.
 
-    Raises VieteError for complex numbers and for what holds no numbers.
+    Raises VieteError for complex numbers and for arrays without numbers.
     """
     if not is_array_api_obj(array):
         return array
@@ -197,7 +197,7 @@ def as_library(array: Any, like: Array, what: str) -> Any:
 
 
 def as_like(array: Any, like: Array, what: str) -> Array:
-    """Numbers as an array of the library, the precision and the device of another.
+    """Numbers as an array of the library, precision and device of another array.
 
     Raises VieteError as `as_library` does.
     """

@@ -20,11 +20,11 @@ BATCH = "batch"  # the label of the axis of texts
 
 @dataclass(slots=True)
 class Value:
-    """An array (or a plain number) and what its axes mean.
+    """An array (or a plain number) and the meaning of its axes.
 
-    ``const``: made of numbers, dimensions and indices alone. ``fresh``: nobody else holds the
-    array, so the next operation may write into it. ``interval``: of whole numbers and truth values,
-    what they lie in, where that is known.
+    ``const``: computed only from numbers, dimensions and indices. ``fresh``: the array has no other
+    owner, so the next operation may write into it. ``interval``: the bounds of whole numbers and
+    truth values, where known.
     """
 
     array: Array
@@ -41,7 +41,7 @@ class Value:
         return int(self.array.shape[self.axes.index(label)])
 
     def frozen(self) -> Value:
-        """The same, held under a name: no longer to be written into."""
+        """The same value, kept under a name: no operation may write into it."""
         return Value(self.array, self.axes, self.const, False, self.interval)
 
     def relabel(self, old: str, new: str) -> Value:
@@ -51,9 +51,9 @@ class Value:
 
 @dataclass(frozen=True)
 class Layout:
-    """The labels that make up each axis, in order; an axis without any has the size 1.
+    """The labels that make up each axis, in order; an axis without labels has size 1.
 
-    ``counts`` says how many values an index letter has.
+    ``counts`` gives the number of values of each index letter.
     """
 
     groups: tuple[tuple[str, ...], ...]
@@ -65,7 +65,7 @@ class Layout:
         return tuple(label for group in self.groups for label in group)
 
     def outward(self, xp: Any, array: Array, axes: tuple[str, ...], batch: int) -> Array:
-        """A labelled array in this layout; what it does not vary over is repeated."""
+        """A labelled array in this layout, repeated along axes that it lacks."""
         labels = self.labels
         array = expand(xp, array, axes, labels)
         counts = {**self.counts, "batch": batch}
@@ -82,7 +82,7 @@ class Layout:
         return array if len(sizes) == len(shape) else xp.reshape(array, tuple(sizes))
 
     def inward(self, xp: Any, array: Array, shape: Sequence[int], what: str) -> Value:
-        """An array in this layout as a labelled one. It must have the shape that was handed out."""
+        """An array in this layout as a labelled one. Raises VieteError unless it has ``shape``."""
         if not hasattr(array, "shape") or tuple(array.shape) != tuple(shape):
             found = tuple(getattr(array, "shape", ())) or f"{array!r:.40}"
             raise VieteError(f"{what} must have its shape {tuple(shape)}, not {found}")
@@ -93,7 +93,7 @@ class Layout:
 
 
 def number(a: Array) -> Array:
-    """Exact numbers become floats where arrays are computed."""
+    """An exact number as a float; an array unchanged."""
     try:
         return float(a) if isinstance(a, Fraction) else a
     except OverflowError:
@@ -101,9 +101,9 @@ def number(a: Array) -> Array:
 
 
 def as_fraction(value: Any) -> Fraction:
-    """A whole number, a fraction, or the dyadic fraction that a float is.
+    """The exact value of a whole number, a fraction or a float (a dyadic fraction).
 
-    Raises VieteError for what is not a finite number.
+    Raises VieteError for a value that is not a finite number.
     """
     if isinstance(value, str):
         raise VieteError(f"{value!r:.60} is not a number")
@@ -116,14 +116,14 @@ def as_fraction(value: Any) -> Fraction:
 
 
 def device_of(array: Array) -> Any:
-    """Where an array lives; None for plain numbers."""
+    """The device of an array; None for plain numbers."""
     return getattr(array, "device", None)
 
 
 def traced(array: Array) -> bool:
-    """Whether a transformation of functions has the array, so that it may have no values yet.
+    """Whether a function transformation traces the array, so that it may have no values yet.
 
-    Under ``jax.jit``, ``jax.grad`` and ``torch.func`` nothing can be asked of its entries.
+    Under ``jax.jit``, ``jax.grad`` and ``torch.func`` its entries cannot be read.
     """
     if is_torch_array(array):
         from torch._C import _functorch
@@ -145,19 +145,19 @@ def is_float(array: Array) -> bool:
 
 
 def permute(xp: Any, array: Array, have: tuple[str, ...], want: tuple[str, ...]) -> Array:
-    """Axes in the order ``want``."""
+    """The array with its axes in the order ``want``."""
     return array if have == want else xp.permute_dims(array, tuple(have.index(a) for a in want))
 
 
 def in_order(v: Value, letters: Iterable[str]) -> tuple[str, ...]:
-    """A value's axes as a run has them: batch, index letters, rows, columns."""
+    """A value's axes in the order of a run: batch, index letters, rows, columns."""
     lead = [a for a in ("batch", *letters) if a in v.axes]
     rest = [a for a in v.axes if a not in (*lead, ROW, COL)]
     return (*dict.fromkeys(lead), *rest, *(a for a in (ROW, COL) if a in v.axes))
 
 
 def expand(xp: Any, array: Array, have: tuple[str, ...], want: tuple[str, ...]) -> Array:
-    """Axes in the order ``want``, with axes of size 1 for labels that are missing."""
+    """The array with its axes in the order ``want``, of size 1 for missing labels."""
     array = permute(xp, array, have, tuple(a for a in want if a in have))
     return array[tuple(slice(None) if a in have else None for a in want)]
 
@@ -169,5 +169,5 @@ def fits(array: Array, into: Array) -> bool:
 
 
 def digits(a: Fraction) -> int:
-    """Binary digits of an exact number."""
+    """The number of binary digits of an exact number."""
     return a.numerator.bit_length() + a.denominator.bit_length()

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 
 def axis_labels(run: Run, e: Expr, axis: str, size: int) -> Sequence[str]:
-    """What the entries of one axis of a formula's value are called.
+    """The names of the entries along one axis of a formula's value.
 
-    ``axis`` is as ``run.axes`` has it, the size of its range or the letter that it ranges over.
+    ``axis`` is as in ``run.axes``: the size of the axis, or its letter.
     """
     card, letter = run.program.model, axis.rstrip("'")
     if axis in (str(vocabulary(card)), str(scored_tokens(card))):
@@ -51,7 +51,7 @@ def axis_labels(run: Run, e: Expr, axis: str, size: int) -> Sequence[str]:
 def letter_labels(
     run: Run, first: Size, count: Size, heads: Mapping[int, str]
 ) -> Sequence[str]:  # fmt: skip
-    """What the values of a letter are called that counts heads, positions, tokens or the like."""
+    """The names of the values of a letter that counts heads, positions, tokens or other entries."""
     card, end = run.program.model, first + count
     if first == ZERO and end in (vocabulary(card), scored_tokens(card)):
         return WordLabels(run.scope.words(), int(end.evaluate(run.sizes)))
@@ -62,7 +62,7 @@ def letter_labels(
 
 
 def position_labels(ids: np.ndarray, words: Words) -> list[str]:
-    """``0 "I"``: positions with their tokens, where those are the same in every text."""
+    """``0 "I"``: positions with their tokens, if these are the same in every text."""
     labels = []
     for j, column in enumerate(ids.reshape(-1, ids.shape[-1]).T):
         name = words.name(int(column[0])) if (column == column[0]).all() else None
@@ -71,9 +71,9 @@ def position_labels(ids: np.ndarray, words: Words) -> list[str]:
 
 
 def tokens_along(run: Run, length: str) -> np.ndarray | None:
-    """The ids whose text has this length, (batch, n); None where there are none.
+    """The token ids of the text with this length, (batch, n); None without such a text.
 
-    Of two runs the texts of both, where they have the same length.
+    For a question about two runs: the texts of both, if they have the same length.
     """
     card = run.program.model
     items = [i for i in card.inputs if holds_text(card, i, length) and run.is_there((i.name, ()))]
@@ -92,9 +92,10 @@ def holds_text(card: CardData, item: Input, length: str) -> bool:
 
 
 def head_names(run: Run, e: Expr, letter: str) -> Mapping[int, str]:
-    """``1 = L1H0`` for each value of a letter, where one block's heads are meant by it.
+    """``1 = L1H0`` for each value of a letter that stands for one block's heads.
 
-    Behind the sign blocks and heads count from 0, heads of grouped queries one after the other.
+    After the sign, blocks and heads count from 0, and heads of grouped queries are numbered
+    consecutively.
     """
     card, found = run.program.model, list[dict[int, str]]()
     for ref in refs(e):
@@ -109,7 +110,7 @@ def head_names(run: Run, e: Expr, letter: str) -> Mapping[int, str]:
 
 
 def all_heads(run: Run, ref: Ref) -> Iterator[tuple[int, str]]:
-    """The heads of all groups by one number, of one symbol in one block."""
+    """The heads of all groups, numbered consecutively, of one symbol in one block."""
     card, program = run.program.model, run.program
     slots = dict(zip(ref.symbol.slots, ref.index, strict=True))
     blocks = [(slots[s], program.range_of(s).start) for s in card.blocks_of(ref.symbol)]
@@ -122,7 +123,7 @@ def all_heads(run: Run, ref: Ref) -> Iterator[tuple[int, str]]:
 def heads_of(
     run: Run, symbol: Symbol, slots: Mapping[str, Expr], letter: str
 ) -> Iterator[tuple[int, str]]:
-    """The heads of one symbol in one block by the values of a letter; nothing where they vary."""
+    """The heads of one symbol in one block, by the values of a letter; empty if others vary."""
     card, program = run.program.model, run.program
     blocks = [(slots[s], program.range_of(s).start) for s in card.blocks_of(symbol)]
     others = [s for s in card.heads_of(symbol) if s != letter]
@@ -141,9 +142,9 @@ def heads_of(
 
 
 class WordPrinter(Printer):
-    """Writes the numbers of tokens as their words: ``U[" Mary"]``, which reads back as the same.
+    """Writes token numbers as words: ``U[" Mary"]``, which reads back as the same.
 
-    What a question wrote in another way than by a name, as ``T("a text")``, stands so again.
+    Where a question writes a name differently, as ``T("a text")``, that spelling is kept.
     """
 
     def __init__(self, run: Run, style: str) -> None:
@@ -165,12 +166,12 @@ class WordPrinter(Printer):
 
 
 def word_printer(run: Run, style: str) -> WordPrinter:
-    """What writes formulas of a run in a style, those beside the three spellings too."""
+    """The printer of a run's formulas in a style, with tokens as words."""
     return word_printers(style)(run, style)
 
 
 @cache
 def word_printers(style: str) -> type[WordPrinter]:
-    """The class of what writes in a style, with words."""
+    """The printer class for a style, with tokens as words."""
     kind = Printer.others.get(style)
     return WordPrinter if kind is None else type(f"Word{kind.__name__}", (WordPrinter, kind), {})

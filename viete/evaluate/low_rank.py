@@ -19,7 +19,7 @@ WORTH = 32  # times the rank the rows must be: factorizing is far slower than mu
 
 
 def narrow(it: Contraction, net: Network) -> Network:
-    """A product with fewer columns and rows of the same lengths; itself where none is cheaper."""
+    """A product with fewer columns and the same row norms; unchanged if none is cheaper."""
     at = net.with_axis(COL)
     if at is None:
         return net
@@ -38,7 +38,7 @@ def narrow(it: Contraction, net: Network) -> Network:
 
 
 def triangle(it: Contraction, f: Factor, inner: tuple[str, ...], rank: int) -> Factor | None:
-    """R of a factor, in the places of its columns as many as the rank; None where there is none."""
+    """R of a factor, with as many columns as its rank; None if the library has none."""
     v, place = f.value, (COL, *inner)
     assert v is not None
     if v.const or it.arrays.interval(v) is not None:

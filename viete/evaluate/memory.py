@@ -23,7 +23,7 @@ LONG = 200_000  # exact operations, some seconds where they are not of fractions
 
 
 def available() -> int | None:
-    """The bytes of memory that are free, or None where the system does not say."""
+    """The bytes of free memory, or None if the system does not report them."""
     with suppress(OSError, ValueError):
         for line in Path("/proc/meminfo").read_text().splitlines():
             if line.startswith("MemAvailable:"):
@@ -34,7 +34,7 @@ def available() -> int | None:
 
 
 def check_room(needed: int, what: str, remedy: str) -> None:
-    """Raises VieteError where ``what`` needs more memory than is free; ``remedy`` is what to do."""
+    """Raise VieteError if ``what`` needs more memory than is free; ``remedy`` is the advice."""
     free = available()
     if free is not None and needed > free:
         raise VieteError(
@@ -44,7 +44,7 @@ def check_room(needed: int, what: str, remedy: str) -> None:
 
 
 def gigabytes(size: int) -> str:
-    """``5.7 GB``; ``11 MB`` of what is less than a tenth of one."""
+    """``5.7 GB``; ``11 MB`` below a tenth of a gigabyte."""
     if 10**6 <= size < 10**8:
         return f"{size / 1e6:.0f} MB"
     return f"{size / 1e9:,.1f} GB" if 10**8 <= size < 10**15 else f"{rounded(size)} bytes"
@@ -56,7 +56,7 @@ def rounded(n: int) -> str:
 
 
 def counted(card: CardData, positions: int, batch: int = 1) -> Costs | None:
-    """What a run of texts of so many ``positions`` costs; None where that cannot be said."""
+    """The costs of a run on texts of ``positions`` positions; None if they cannot be computed."""
     try:
         return costs(card, dict.fromkeys(card.lengths, positions), batch)
     except VieteError:  # the run itself will say what is wrong
@@ -64,7 +64,7 @@ def counted(card: CardData, positions: int, batch: int = 1) -> Costs | None:
 
 
 def check_countable(card: CardData, positions: int) -> None:
-    """Raises VieteError for sizes that no array can have, even one that is only planned."""
+    """Raise VieteError for sizes that no array can have, even if only planned."""
     found = counted(card, positions)
     for quantity in () if found is None else (found.weights, found.activations):
         if quantity.number is not None and quantity.number >= MOST:
@@ -75,7 +75,7 @@ def check_countable(card: CardData, positions: int) -> None:
 
 
 def check_exact(card: CardData, positions: int, batch: int = 1) -> str:
-    """Refuse an exact run that there is no room for; of a long one, say how long.
+    """Raise VieteError for an exact run that does not fit into memory; describe a long one.
 
     The sentence is empty for a run of some seconds.
     """
@@ -96,7 +96,7 @@ def check_exact(card: CardData, positions: int, batch: int = 1) -> str:
 
 
 def largest(card: CardData) -> str:
-    """``: the largest is d_f = 11008 (--set d_f=…)``, of the dimensions that are numbers."""
+    """``: the largest is d_f = 11008 (--set d_f=…)``, among dimensions that are numbers."""
     numbers = [(d.value.value, d.name) for d in card.dims if isinstance(d.value, Num)]
     value, name = max(numbers, default=(0, ""))
     return f": the largest is {name} = {value} (--set {name}=…)" if name else " (--set)"

@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a value comes from: another run, its key there, and what its letters are here."""
+    """The origin of a value: another run, its key there, and the names of its letters here."""
 
     run: Run
     key: str
     labels: Mapping[str, str]
 
     def value(self, loops: tuple[int, ...]) -> Value:
-        """The value in some blocks."""
+        """The value for given block numbers."""
         v = self.run.lookup(self.key, loops)
         return replace(v, axes=tuple(self.labels.get(a, a) for a in v.axes))
 
 
 def whole_names(card: CardData) -> list[str]:
-    """The keys of values, weights and inputs; derived names are made of these."""
+    """The keys of values, weights and inputs, from which derived names are computed."""
     values = dict.fromkeys(e.name for e in card.equations)
     return [*(i.name for i in card.inputs), *(p.name for p in card.parameters), *values]

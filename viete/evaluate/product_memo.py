@@ -10,18 +10,18 @@ Key = tuple[int, int, frozenset[tuple[int, int, bool]]]
 
 
 class ProductMemo:
-    """The products, by their arrays; each with the letters of blocks that it depends on."""
+    """Products by their arrays, each with the block letters that it depends on."""
 
     def __init__(self) -> None:
         self.there: dict[Key, tuple[Value, Value, Value, frozenset[str]]] = {}
 
     def key(self, a: Value, b: Value, over: Sequence[str]) -> Key:
-        """Which arrays, which of their axes go together, and which of these are summed."""
+        """The identities of two arrays, their paired axes, and which of these are summed."""
         links = ((a.axes.index(x), b.axes.index(x), x in over) for x in a.axes if x in b.axes)
         return id(a.array), id(b.array), frozenset(links)
 
     def made(self, a: Value, b: Value, over: Sequence[str]) -> Value | None:
-        """The product under the names that axes have here, if it is there."""
+        """The remembered product with the axis names used here; None if it is not remembered."""
         for one, two in ((a, b), (b, a)):
             if (found := self.there.get(self.key(one, two, over))) is not None:
                 first, second, value, _ = found
@@ -33,9 +33,9 @@ class ProductMemo:
     def keep(
         self, a: Value, b: Value, over: Sequence[str], value: Value, letters: frozenset[str]
     ) -> None:
-        """Keep a product; what it is made of stays with it, so that both stay what they are."""
+        """Remember a product, and its factors, so that their identities stay their own."""
         self.there[self.key(a, b, over)] = a, b, value, letters
 
     def forget(self, gone: Callable[[frozenset[str]], bool]) -> None:
-        """Forget products of some letters of blocks."""
+        """Forget the products whose block letters are ``gone``."""
         self.there = {k: v for k, v in self.there.items() if not gone(v[3])}

@@ -19,10 +19,10 @@ Made = dict[object, float]  # what each product costs
 def path(
     factors: tuple[tuple[tuple[str, ...], int | None], ...], sizes: Sizes, out: frozenset[str]
 ) -> tuple[tuple[int, int], ...]:
-    """Which two of the factors to multiply, time after time; the product goes to the end.
+    """Which two factors to multiply at each step; the product goes to the end of the list.
 
-    Of each factor are given its axes, and a number for its array, the same for the same array;
-    None for one that only takes the mean away between two axes.
+    Each factor is its axes and a number for its array, equal for the same array; None for a factor
+    that only subtracts the mean between two axes.
     """
     order = Order([frozenset(axes) for axes, _ in factors], [one is None for _, one in factors],
                   dict(sizes), out, factors)  # fmt: skip
@@ -31,7 +31,7 @@ def path(
 
 @dataclass
 class Order:
-    """The search for a cheap order; a set of factors is a whole number, with a bit for each."""
+    """The search for a cheap order; a set of factors is a whole number with one bit for each."""
 
     factors: list[frozenset[str]]
     between: list[bool]
@@ -42,13 +42,13 @@ class Order:
 
     @cached_property
     def beside(self) -> frozenset[str]:
-        """The names of the result along which no mean is taken away."""
+        """The axes of the result along which no mean is subtracted."""
         ends = (f for f, between in zip(self.factors, self.between, strict=True) if between)
         return self.out.difference(*ends)
 
     @cached_property
     def sides(self) -> dict[str, int]:
-        """For each other name a number, the same for names that factors connect."""
+        """A number for each other axis, equal for axes that factors connect."""
         found = {a: k for k, a in enumerate(self.sizes)}
         for _ in self.factors:
             for f, between in zip(self.factors, self.between, strict=True):
@@ -58,7 +58,7 @@ class Order:
         return found
 
     def axes(self, group: int) -> frozenset[str]:
-        """The axes of the product of a set of factors: those that something else has."""
+        """The axes of the product of a set of factors, which the result or another factor has."""
         if group not in self.found:
             self.found[group] = self.axes_of(group)
         return self.found[group]
@@ -71,9 +71,9 @@ class Order:
         return frozenset[str]().union(*inside) & self.out.union(*others)
 
     def alike(self, group: int) -> object:
-        """The same for products of the same arrays in the same way, whatever their axes are called.
+        """A key that is equal for the same product of the same arrays, whatever the axes' names.
 
-        Of each array are compared its axes: which others they are summed or go together with.
+        It compares, for each array, which other axes its axes are paired or summed with.
         """
         touched: dict[str, list[tuple[int, int]]] = {}
         for k, (axes, array) in enumerate(self.arrays):
@@ -87,10 +87,10 @@ class Order:
                             for a, t in touched.items()))  # fmt: skip
 
     def pair(self, a: int, b: int) -> float:
-        """How many operations the product of two products takes; infinitely many if there is none.
+        """The number of operations of a product of two products; infinite if it is not allowed.
 
-        A mean is taken away along an axis that nothing else has, before what stands on its two
-        sides is multiplied.
+        A mean is subtracted along an axis that no other factor has, before the factors on its two
+        sides are multiplied.
         """
         one, two = self.axes(a), self.axes(b)
         centring = [self.between[g.bit_length() - 1] and not g & (g - 1) for g in (a, b)]
@@ -108,7 +108,7 @@ class Order:
         return math.prod(self.sizes[x] for x in axes)
 
     def best(self) -> list[tuple[int, int]]:
-        """The cheapest order, by comparing all."""
+        """The cheapest order, found by comparing all."""
         cheapest: dict[int, tuple[float, int, int, Made]] = {
             1 << k: (0, 0, 0, {}) for k in range(len(self.factors))
         }
@@ -131,7 +131,7 @@ class Order:
         return self.steps(every, {g: (a, b) for g, (_, a, b, _) in cheapest.items()})
 
     def steps(self, every: int, halves: dict[int, tuple[int, int]]) -> list[tuple[int, int]]:
-        """The products of an order, from the innermost out, by their places in the list."""
+        """The products of an order, from the innermost out, by their indices in the list."""
         places, out = [1 << k for k in range(len(self.factors))], list[tuple[int, int]]()
 
         def make(group: int) -> None:
@@ -147,7 +147,7 @@ class Order:
         return out
 
     def greedy(self) -> list[tuple[int, int]]:
-        """An order in which the cheapest product of two comes next, or the one that is written."""
+        """The order that takes the cheapest pair next, or the written order if that is cheaper."""
         groups, halves = [1 << k for k in range(len(self.factors))], dict[int, tuple[int, int]]()
         while len(groups) > 1:
             pairs = [(a, b) for k, b in enumerate(groups) for a in groups[:k]]

@@ -29,10 +29,10 @@ Turn = Mapping[str, int]  # a number for each letter of blocks
 
 @dataclass(frozen=True)
 class Query:
-    """A formula whose binders have bounds, its type, and what its free letters count.
+    """A formula whose binders have bounds, its type, and the ranges of its free letters.
 
-    ``turns`` are the blocks that it is asked of, with one entry for a formula without such letters;
-    ``places`` are the first value of every other letter, and how many it has.
+    ``turns`` are the blocks that it is evaluated in, one entry for a formula without block letters;
+    ``places`` gives the first value of every other letter, and the number of its values.
     """
 
     formula: Expr
@@ -42,15 +42,15 @@ class Query:
 
     @property
     def blocks(self) -> dict[str, list[int]]:
-        """The numbers that each letter of blocks takes."""
+        """The numbers of each block letter."""
         return {s: sorted({turn[s] for turn in self.turns}) for s in self.turns[0]}
 
 
 def query(run: Run, e: Expr, source: Text | None = None) -> Query:
-    """What is asked of a run by a formula, which ``source`` says.
+    """The query that a formula asks of a run; ``source`` is its text.
 
-    Raises VieteError for one of no type, for a letter that counts nothing, and for one that has a
-    value in no block, or in pairs of blocks that make no table.
+    Raises VieteError for a formula without a type, for a letter that counts nothing, and for a
+    letter with a value in no block, or in pairs of blocks that make no table.
     """
     known = {} if run.origins else run.program.queries
     if e not in known:
@@ -61,7 +61,7 @@ def query(run: Run, e: Expr, source: Text | None = None) -> Query:
 
 
 def with_bounds(run: Run, e: Expr, bounds: Mapping[Bind, Places]) -> Expr:
-    """The formula with bounds at every binder whose letter has no declared range."""
+    """The formula with bounds written at every binder whose letter has no declared range."""
     made = rebuilt(e, [with_bounds(run, x, bounds) for x in e.children])
     if not isinstance(e, Bind) or not isinstance(made, Bind) or e.ranges is not None:
         return made
@@ -78,7 +78,7 @@ def with_bounds(run: Run, e: Expr, bounds: Mapping[Bind, Places]) -> Expr:
 
 
 def turns(run: Run, e: Expr) -> tuple[Turn, ...]:
-    """The blocks that a formula is asked of: all, by its free letters, in which it has a value."""
+    """The blocks in which a formula has a value, by its free block letters."""
     loose = run.program.model.block_letters(e)
     if not loose:  # as almost every formula: it need not be walked
         return ({},)
@@ -99,7 +99,7 @@ def turns(run: Run, e: Expr) -> tuple[Turn, ...]:
 
 
 def range_of(run: Run, e: Expr, letter: str) -> range:
-    """The blocks of the loops in whose letters' places a letter stands."""
+    """The blocks that a letter may take, from the loops in whose places it stands."""
     own = run.program.model.loop_letters
     slots = {slot for slot, name in e.standing if name == letter and slot in own}
     loops = [run.program.range_of(s) for s in slots or {letter}]
@@ -107,7 +107,7 @@ def range_of(run: Run, e: Expr, letter: str) -> range:
 
 
 def has_value(run: Run, e: Expr, loops: Turn) -> bool:
-    """Whether all that a formula refers to is there in some blocks, or is made by the card."""
+    """Whether all that a formula refers to exists in given blocks, or is computed by the card."""
     for member in run.program.needed(e, loops):
         equation = run.derived.get(member[0])
         if equation is None or member[0] in run.origins:

@@ -49,7 +49,7 @@ from viete.notation.tree import Apply, Expr, Idx, Ref, Symbol, refs, walk
 
 
 def warn(conventions: Iterable[Convention]) -> None:
-    """A `ConventionWarning`, at its place outside, for what has another value as it is written."""
+    """Emit a `ConventionWarning` at the caller's line for each part not read as it is written."""
     for convention in conventions:
         if convention.chosen:
             frame, level = sys._getframe(), 1
@@ -59,7 +59,7 @@ def warn(conventions: Iterable[Convention]) -> None:
 
 
 def listed(names: Sequence[str]) -> tuple[str, ...]:
-    """The names that a run is asked for. Raises VieteError for what is not a list of strings."""
+    """The names asked of a run, as a tuple. Raises VieteError unless they are a list of strings."""
     if isinstance(names, str) or not all(isinstance(name, str) for name in names):
         raise VieteError(f"names must be a list of names or formulas, not {names!r:.60}")
     return tuple(names)
@@ -70,9 +70,9 @@ class Run(Mapping[str, Array]):
 
     ``run["S"]``, ``run["x^3"]``, ``run["x^3_5"]`` (position 5), ``run["A^{2,h}"]`` (all heads),
     ``run["A^{2,1}"]`` (one head), ``run["Q K^T / sqrt(d_k)"]``. Axes come in the order batch, index
-    letters, rows, columns. Of a batch, every sequence has derivatives of its own (``run["∂W"]``);
-    any other value that no input changes has no batch axis. Raises VieteError for a name the card
-    does not have.
+    letters, rows, columns. In a batch, every sequence has separate derivatives (``run["∂W"]``); any
+    other value that no input changes has no batch axis. Raises VieteError for a name the card does
+    not have.
     """
 
     meaning: type[Arrays] = FastArrays
@@ -99,13 +99,13 @@ class Run(Mapping[str, Array]):
         self.derived |= self.inside
 
     def compute(self, names: Sequence[str] | None) -> None:
-        """Run the schedule, keeping all values, or just those that ``names`` need."""
+        """Run the schedule, and keep all values, or only those that ``names`` need."""
         if names is None:
             return self.compute_members(None)
         self.compute_members({m for name in listed(names) for m in self.members(name)})
 
     def compute_members(self, keep: set[Member] | None) -> None:
-        """As `compute`, for members; what is there already stays."""
+        """As `compute`, by members; values computed before are kept."""
         steps, self.missing = self.runnable()
         steps = self.without_inside(steps)
         if keep is not None:
@@ -129,7 +129,7 @@ class Run(Mapping[str, Array]):
             self.perform(steps, keep)
 
     def perform(self, steps: list[Step], keep: set[Member] | None) -> None:
-        """Make the values of steps; of those not to keep none stays longer than it is needed."""
+        """Compute the values of steps; those not in ``keep`` are dropped after their last use."""
         last = {m: k for k, step in enumerate(steps) for m in (*step.needs, step.makes)}
         for k, step in enumerate(steps):
             self.store[step.makes] = self.value(step).frozen()
@@ -139,14 +139,14 @@ class Run(Mapping[str, Array]):
                         self.store.pop(m, None)
 
     def supply(self, wanted: Set[Member]) -> None:
-        """Compute of these values those that are not there yet, in one pass, and keep them."""
+        """Compute the missing ones of these values, in one pass, and keep them."""
         self.ask_origins(wanted)
         lacking = {m for m in wanted if m not in self.store and m[0] not in self.origins}
         if lacking:
             self.compute_members(lacking)
 
     def ask_origins(self, wanted: Iterable[Member]) -> None:
-        """`supply` those of the values that come from other runs."""
+        """`supply` the values that come from other runs."""
         runs: dict[int, tuple[Run, set[Member]]] = {}
         for key, loops in wanted:
             if (origin := self.origins.get(key)) is not None:
@@ -159,7 +159,7 @@ class Run(Mapping[str, Array]):
         self, ready: Program, sizes: Mapping[str, Fraction], store: dict[Member, Value],
         origins: Mapping[str, Origin],
     ) -> Self:  # fmt: skip
-        """A run in the same numbers of another card, whose values are those of other runs."""
+        """A run of another card in the same arithmetic, whose values come from other runs."""
         out = type(self)(ready, store, self.arrays.like, sizes, self.arrays.fast)
         out.origins, out.wanted = origins, set()
         own = self.scope  # a token is one of this run's model
@@ -170,16 +170,16 @@ class Run(Mapping[str, Array]):
     def with_changes(
         self, ready: Program, store: dict[Member, Value], put: Mapping[Member, Intervention]
     ) -> Self:
-        """A run in the same numbers in which other values take the place of some.
+        """A run in the same arithmetic with some values replaced.
 
-        ``store`` has all that its values are made of and that does not change.
+        ``store`` holds all unchanged values that its values are computed from.
         """
         out = type(self)(ready, store, self.arrays.like, self.sizes, self.arrays.fast, put)
         out.wanted, out.scope = set(), self.scope
         return out
 
     def without_inside(self, steps: list[Step]) -> list[Step]:
-        """Steps of which those inside of sparse sums are left out, but for what these need."""
+        """Steps without those inside sparse sums, whose needs pass to the remaining steps."""
         made = {s.makes: s for s in steps if s.makes[0] in self.inside}
         out = []
         for step in steps:
@@ -191,7 +191,7 @@ class Run(Mapping[str, Array]):
         return out
 
     def value(self, step: Step) -> Value:
-        """One equation, for one turn of its loop, or what takes its place; see `evaluated`."""
+        """The value of one equation at one turn of its loop, or its replacement (`evaluated`)."""
         value = self.evaluated(step)
         instead = self.interventions.get(step.makes)
         if instead is None:
@@ -201,7 +201,7 @@ class Run(Mapping[str, Array]):
         return replace(made, array=self.taken(made.array, value.array, what))
 
     def evaluated(self, step: Step) -> Value:
-        """One equation, for one turn of its loop; an error gets its place in the card."""
+        """The value of one equation at one turn of its loop; errors get their place in the card."""
         env = self.arrays.env
         if step.loops:
             env = replace(env, index={**env.index, **step.loops})
@@ -220,11 +220,11 @@ class Run(Mapping[str, Array]):
             raise step.equation.text.error("this needs more memory than the machine has") from None
 
     def taken(self, array: Any, like: Array, what: str) -> Array:
-        """An array that takes the place of another, in the numbers of this run."""
+        """A replacement array in the arithmetic of this run."""
         return as_like(array, like, what)
 
     def store_piece(self, member: Member, v: Value, place: range, batch: int) -> None:
-        """Store a value that was computed for some sequences of a batch."""
+        """Store a value computed for some sequences of a batch."""
         if "batch" not in v.axes:
             self.store[member] = v
             return
@@ -237,7 +237,7 @@ class Run(Mapping[str, Array]):
         self.store[member].array[(*before, slice(place.start, place.stop))] = v.array
 
     def full(self, v: Value, equation: Equation) -> Value:
-        """A constant side as an array; a family that does not vary gets its axis all the same."""
+        """A value as a full array, with an axis for every letter of its family."""
         letters = self.program.model.heads_of(equation.left.symbol)
         it, interval = self.arrays, self.arrays.interval(v)
         if interval is not None and self.program.shapes.types[equation.name].whole is None:
@@ -252,7 +252,7 @@ class Run(Mapping[str, Array]):
         return v
 
     def runnable(self) -> tuple[list[Step], dict[Member, str]]:
-        """The steps whose inputs and weights are there, and for the others what they lack."""
+        """The steps whose inputs and weights are given, and what the other values lack."""
         missing: dict[Member, str] = {}
         steps = []
         made = set(self.store)
@@ -281,17 +281,17 @@ class Run(Mapping[str, Array]):
         return self.needed_by(self.parse(name), Text(name, "<name>"))
 
     def needed_by(self, e: Expr, source: Text | None = None) -> set[Member]:
-        """The values that a question, which ``source`` says, is made of."""
+        """The values that a question needs; ``source`` is its text."""
         about = query(self, e, source)
         return self.needs(about.formula, about.turns)
 
     def needs(self, e: Expr, turns: Iterable[Mapping[str, int]]) -> set[Member]:
-        """The values that a formula is made of in each of these turns."""
+        """The values that a formula needs in the given turns."""
         asked = [self.program.needed(e, loops) for loops in turns]
         return self.made_of(frozenset[Member]().union(*asked))
 
     def made_of(self, members: Set[Member]) -> set[Member]:
-        """The values themselves; of derived names those that these are made of."""
+        """The members, with each derived name replaced by the values it is computed from."""
 
         def read(member: Member) -> frozenset[Member]:
             equation = self.derived.get(member[0])
@@ -305,22 +305,22 @@ class Run(Mapping[str, Array]):
 
     @cached_property
     def scope(self) -> Scope:
-        """The names, and the words of the vocabulary, that a question may use."""
+        """The names and vocabulary words that a question may use."""
         return self.program.scope
 
     @cached_property
     def asked(self) -> dict[str, tuple[Expr, tuple[Convention, ...]]]:
-        """Names and formulas that were read in this scope; its program keeps the card's own."""
+        """Names and formulas parsed in this scope; the program keeps those of the card's scope."""
         return self.program.asked if self.scope is self.program.scope else {}
 
     def is_there(self, member: Member) -> bool:
-        """Whether a value was given or computed, here or where it comes from."""
+        """Whether a value was given or computed, here or in the run it comes from."""
         if (origin := self.origins.get(member[0])) is not None:
             return origin.run.is_there((origin.key, member[1]))
         return member in self.store
 
     def is_made(self, key: str, loops: tuple[int, ...]) -> bool:
-        """Whether there is such a value, computed or not."""
+        """Whether a value exists, computed or not."""
         if (origin := self.origins.get(key)) is not None:
             return origin.run.is_made(origin.key, loops)
         return key in self.inside or (key, loops) in self.program.members_made
@@ -331,7 +331,7 @@ class Run(Mapping[str, Array]):
         return self.read(name)[0]
 
     def read(self, name: str) -> tuple[Expr, tuple[Convention, ...]]:
-        """A question as it is meant, and the conventions by which it was read so."""
+        """A question as it is meant, and the conventions by which it was read."""
         if name not in self.asked:
             text, ready = Text(name, "<name>"), self.program
             e = parse(text, self.scope.inside(own_letters(text, self.scope)))
@@ -339,19 +339,19 @@ class Run(Mapping[str, Array]):
         return self.asked[name]
 
     def conventions(self, question: str) -> tuple[Convention, ...]:
-        """How parts of a question are read that the card writes otherwise.
+        """The conventions by which parts of a question are read unlike the card writes them.
 
         Each has a ``sentence``; ``written`` is the part, ``meant`` what is computed, and ``chosen``
-        says whether it has another value as it is written. ``LN(x^6)`` is a norm of the card, with
+        says whether the part as written has another value. ``LN(x^6)`` is a norm of the card, with
         its parameters; ``W_{OV}^{1,1} x^1_2`` is ``x^1_2 W_{OV}^{1,1}``, since vectors are rows;
-        attention of a row is that row of what attention makes of all. Raises VieteError as
+        attention of a row is that row of the attention of all rows. Raises VieteError as
         ``run[question]`` does, and for a norm that could be several.
         """
         self.parse(question)
         return self.read(question)[1]
 
     def resolved(self, name: str) -> tuple[Run, Expr]:
-        """A question, and the run to evaluate it on: another, where it has derivatives in it."""
+        """A question, and the run to evaluate it on: another one if it contains derivatives."""
         e = self.parse(name)
         return derivatives(self, Text(name, "<name>"), e) if differentiates(e) else (self, e)
 
@@ -378,25 +378,25 @@ class Run(Mapping[str, Array]):
         return self.ordered(*self.found(name))
 
     def axes(self, name: str) -> tuple[str, ...]:
-        """What each axis of ``run[name]`` ranges over: a batch, an index letter, a size.
+        """The range of each axis of ``run[name]``: a batch, an index letter or a size.
 
-        ``run.axes("A^{1,h}")`` is ``("batch", "h", "n", "n")``, of one text ``("h", "n", "n")``.
+        ``run.axes("A^{1,h}")`` is ``("batch", "h", "n", "n")``, for one text ``("h", "n", "n")``.
         Raises VieteError as ``run[name]`` does.
         """
         return self.answer(name).axes
 
     def labels(self, name: str) -> tuple[Sequence[str], ...]:
-        """What the entries of each axis of ``run[name]`` are called, axis by axis as in `axes`.
+        """The names of the entries of each axis of ``run[name]``, axis by axis as in `axes`.
 
-        Those of ``run.labels("A^{2,h}")`` are ``1 = L1H0``, …, and then ``0 "I"``, ``1 " live"``,
-        … twice: heads, also counted from 0, and positions with their tokens, where every text has
-        the same there. An axis over the vocabulary has its words; blocks, and whatever has no
-        name, have numbers. Raises VieteError as ``run[name]`` does.
+        ``run.labels("A^{2,h}")`` has ``1 = L1H0``, …, and then ``0 "I"``, ``1 " live"``, … twice:
+        heads, also counted from 0, and positions with their tokens, where every text has the same
+        token. An axis over the vocabulary has its words; blocks, and entries without a name, have
+        numbers. Raises VieteError as ``run[name]`` does.
         """
         return self.answer(name).labels
 
     def in_words(self, question: str | Expr, style: str = "plain") -> str:
-        """A question with its tokens by their words: ``<U[" Mary"], x_{-1}^6>``, which reads back.
+        """A question with tokens as words: ``<U[" Mary"], x_{-1}^6>``, which reads back.
 
         ``style`` is 'plain', 'latex', 'unicode', 'typst' or 'mathml'.
         """
@@ -416,7 +416,7 @@ class Run(Mapping[str, Array]):
         return Answer(name, array, axes, tuple(axis_labels(run, e, a, n) for a, n in pairs))
 
     def found(self, name: str) -> tuple[Value, tuple[str, ...]]:
-        """A value or formula, and the index letters in the order in which its axes come."""
+        """A value or formula's value, and the index letters in the order of its axes."""
         if isinstance(name, str) and self.program.names.get(name) in self.store:
             symbol = self.symbol(name)
             v = self.store[self.program.names[name]]
@@ -426,7 +426,7 @@ class Run(Mapping[str, Array]):
         return run.answered(name, e)
 
     def answered(self, name: str, e: Expr) -> tuple[Value, tuple[str, ...]]:
-        """The value of a question that was read, and the order of its axes; see `found`."""
+        """The value of a parsed question, and the order of its axes; see `found`."""
         about = query(self, e, Text(name, "<name>"))
         e = about.formula
         letters = tuple(dict.fromkeys(x.name for x in walk(e) if isinstance(x, Idx)))
@@ -434,7 +434,7 @@ class Run(Mapping[str, Array]):
         return self.evaluate(about), (*slots, *letters)
 
     def evaluate(self, about: Query) -> Value:
-        """The value of a query, with an axis for each letter that it leaves free."""
+        """The value of a query, with an axis for each free letter."""
         e, own = about.formula, self.axis_letters(about.places)
         index = {**self.arrays.env.index, **own, TEXTS: Letter(TEXTS, BATCH, 1, self.batch or 1)}
         env = replace(self.arrays.env, index=index)
@@ -451,7 +451,7 @@ class Run(Mapping[str, Array]):
         return found
 
     def axis_letters(self, places: Mapping[str, Places]) -> dict[str, Letter]:
-        """Letters that count rows, columns or heads, as axes. Raises VieteError for one of none."""
+        """Letters of rows, columns or heads as axes. Raises VieteError for one without a value."""
         out = {}
         for letter, sizes in places.items():
             first, count = (int(size.evaluate(self.sizes)) for size in sizes)
@@ -461,7 +461,7 @@ class Run(Mapping[str, Array]):
         return out
 
     def over_blocks(self, e: Expr, turns: Sequence[Turn], env: Env[Value]) -> Value:
-        """The value of a formula for each turn, with an axis for each letter of blocks."""
+        """The value of a formula for each turn, with an axis for each block letter."""
         counts = {s: len({turn[s] for turn in turns}) for s in turns[0]}
         contraction = Contraction(self.arrays, counts, self.product_of)
         env = replace(env, products=contraction.of_many)
@@ -481,7 +481,7 @@ class Run(Mapping[str, Array]):
         return Value(xp.reshape(whole, shape), (*counts, *axes))
 
     def product_of(self, e: Ref) -> Expr | None:
-        """The product that a derived name stands for, where nothing else takes its place."""
+        """The product that a derived name stands for; None if its value is given or replaced."""
         equation = self.derived.get(e.key)
         if equation is None or e.key in self.origins or e.key in self.inside:
             return None
@@ -497,13 +497,13 @@ class Run(Mapping[str, Array]):
 
     @property
     def batch(self) -> int | None:
-        """How many sequences there are, or None where inputs come without a batch."""
+        """The number of sequences, or None if inputs come without a batch."""
         own = next((v.size("batch") for v in self.store.values() if "batch" in v.axes), None)
         others = {id(o.run): o.run for o in self.origins.values()} if own is None else {}
         return next((n for n in (run.batch for run in others.values()) if n is not None), own)
 
     def for_each(self, v: Value) -> Value:
-        """The value once for every sequence, without copies, where no input changes it."""
+        """The value repeated for every sequence, without copies, if no input changes it."""
         if self.batch is None or "batch" in v.axes:
             return v
         array = self.arrays.xp.asarray(self.arrays.lift(v))
@@ -515,7 +515,7 @@ class Run(Mapping[str, Array]):
         return next(e.left.symbol for e in self.program.model.equations if e.name == key)
 
     def ordered(self, v: Value, letters: Iterable[str]) -> Array:
-        """The array with its axes in the order that the class describes."""
+        """The array with its axes in the order described by the class."""
         array = self.arrays.lift(v)
         if not v.axes:
             return array
@@ -523,7 +523,7 @@ class Run(Mapping[str, Array]):
         return array[..., None] if ROW in v.axes and COL not in v.axes else array  # a column
 
     def __contains__(self, name: object) -> bool:
-        """Whether ``run[name]`` was computed, or is made of what was."""
+        """Whether ``run[name]`` was computed, or needs only computed values."""
         try:
             run, e = self.resolved(name)  # type: ignore[arg-type]
             return run is self and self.needed_by(e) <= self.store.keys()
@@ -531,7 +531,7 @@ class Run(Mapping[str, Array]):
             return False
 
     def without(self) -> list[str]:
-        """What could not be computed and for want of what, a sentence for each reason."""
+        """The values that could not be computed, one sentence for each missing input or weight."""
         reasons: dict[str, list[str]] = {}
         for (key, _), why in self.missing.items():
             if key not in reasons.setdefault(why, []):
@@ -539,7 +539,7 @@ class Run(Mapping[str, Array]):
         return [f"{', '.join(keys)} (needs {why})" for why, keys in reasons.items()]
 
     def __iter__(self) -> Iterator[str]:
-        """The names of what was computed, or is as soon as it is asked for."""
+        """The names of values that were computed, or are computed when asked for."""
         for name, member in self.program.names.items():
             there = member in self.store or (member[0] in self.inside and name in self)
             if there and (self.wanted is None or member in self.wanted):

@@ -53,7 +53,7 @@ def member_name(symbol: Symbol, loops: Mapping[str, int]) -> str:
 
 @lru_cache(maxsize=2**16)
 def indexed_name(symbol: Symbol, places: tuple[int | None, ...]) -> str:
-    """A member's name once more: one of many blocks is asked for again and again."""
+    """As `member_name`, cached by the block numbers."""
     index = (Idx(s) if k is None else Num(Fraction(k))
              for s, k in zip(symbol.slots, places, strict=True))  # fmt: skip
     return show(Ref(symbol, tuple(index)))
@@ -61,7 +61,7 @@ def indexed_name(symbol: Symbol, places: tuple[int | None, ...]) -> str:
 
 @dataclass(frozen=True)
 class Step:
-    """One equation for one turn of its loop, what it makes and what it needs."""
+    """One equation at one turn of its loop, with the value it makes and those it needs."""
 
     equation: Equation
     loops: Mapping[str, int]
@@ -72,8 +72,8 @@ class Step:
 class Program:
     """A model for given dimensions, ready to run on arrays.
 
-    ``sizes`` gives the numbers of all dimensions but lengths. A loop may run to the length of the
-    text: there are as many turns here as for the longest, and `at` gives the program of another.
+    ``sizes`` gives the numbers of all dimensions but lengths. If a loop runs to the length of the
+    text, this program has the turns of the longest text, and `at` gives the program of another.
     Raises VieteError for a dimension without a value.
     """
 
@@ -111,28 +111,28 @@ class Program:
 
     @cached_property
     def scope(self) -> Scope:
-        """The names that a question may use, and ∂ before what is differentiated."""
+        """The names that a question may use, and ∂."""
         own = question_scope(self.model)
         functions = {**own.functions, "partial": Signature("partial", 1, 1)}
         return replace(own, functions=functions)
 
     @cached_property
     def members_made(self) -> frozenset[Member]:
-        """All that has a value: what the equations make, the weights and the inputs."""
+        """All members with a value: results of equations, weights and inputs."""
         weights = {(p.name, loops) for p, loops, _ in self.parameters.values()}
         return frozenset({s.makes for s in self.steps} | weights
                          | {(i.name, ()) for i in self.model.inputs})  # fmt: skip
 
     @cached_property
     def counted(self) -> tuple[str, ...]:
-        """The lengths of the text that say how many turns a loop has."""
+        """The text lengths that determine the number of turns of a loop."""
         names = {n for loop in self.model.loops for n in self.model.lengths_of(loop)}
         return tuple(n for n in self.model.lengths if n in names)
 
     def at(self, sizes: Mapping[str, Fraction]) -> Program:
-        """The program for texts of these lengths: itself, where no loop runs over a text.
+        """The program for texts of these lengths: itself if no loop runs over a text.
 
-        Nor is there a text where weights alone are computed.
+        Nor is there a text where only weights are computed.
         """
         if not self.counted or not sizes.keys() >= set(self.counted):
             return self
@@ -149,7 +149,7 @@ class Program:
 
     @cached_property
     def inputs(self) -> dict[str, tuple[Input, tuple[int, ...]]]:
-        """Name of each input array → (input, its block numbers); of a family those in use."""
+        """Name of each input array → (input, its block numbers); of a family, only those in use."""
         used = sorted({m for step in self.steps for m in step.needs})
         out: dict[str, tuple[Input, tuple[int, ...]]] = {}
         for item in self.model.inputs:
@@ -160,7 +160,7 @@ class Program:
 
     @cached_property
     def targets(self) -> frozenset[str]:
-        """The inputs that may hold -100, which is not a target."""
+        """The inputs that may hold -100, which marks a position without a target."""
         return targets(self.model)
 
     def step(self, e: Equation, loops: Mapping[str, int]) -> Step:
@@ -172,7 +172,7 @@ class Program:
             raise
 
     def check_members(self) -> None:
-        """Every block's member that an equation needs is a parameter's or was made before it."""
+        """Check that every member that an equation needs is a parameter's or is computed before."""
         there = {(p.name, blocks) for p, blocks, _ in self.parameters.values()}
         checked = self.computed | {p.name for p in self.model.parameters}
         for step in self.steps:
@@ -192,7 +192,7 @@ class Program:
             there.add(step.makes)
 
     def range_said(self, symbol: Symbol, known: list[tuple[int, ...]]) -> str:
-        """``x^i is there for i = 0, …, 2``."""
+        """The blocks that exist, in words: ``x^i is there for i = 0, …, 2``."""
         if not known:
             return "none comes before it"
         ranges = []
@@ -206,7 +206,7 @@ class Program:
 
     @cached_property
     def shapes(self) -> Shapes:
-        """For formulas that a run is asked for; what a card states need not hold of other sizes."""
+        """The shapes for questions; sizes that the card states need not hold here."""
         return shapes_of(self.model.unstated)
 
     def bounds(self, lower: Expr, upper: Expr, what: str) -> range:
@@ -254,7 +254,7 @@ class Program:
         return found
 
     def unrolled(self) -> Iterator[tuple[Equation, Mapping[str, int]]]:
-        """Every equation in the order of computing, loops written out."""
+        """Every equation in execution order, with loops unrolled."""
         equations, k = self.model.equations, 0
         while k < len(equations):
             loop = equations[k].loop
@@ -272,10 +272,10 @@ class Program:
             k = end
 
     def decided(self, e: Equation, loops: Mapping[str, int]) -> Equation:
-        """An equation as it is in one block: of ``where(i mod 2 = 1, …, …)`` one branch is left.
+        """An equation as it is in one block, with one branch of ``where(i mod 2 = 1, …, …)``.
 
-        The other is neither computed nor needs to have a meaning in this block. Of a condition
-        such as ``i = 2 and h = 1`` what is about the block is left out.
+        The other branch is neither computed nor needs a meaning in this block. In a condition such
+        as ``i = 2 and h = 1`` the part about the block is left out.
         """
         if not any(isinstance(x, Apply) and x.op == "where" for x in walk(e.right)):
             return e
@@ -308,14 +308,14 @@ class Program:
         return e if right == e.right else self.memo.setdefault((e, right), replace(e, right=right))
 
     def rank(self, part: Expr) -> int:
-        """How many axes a part of an equation has, in which letters bound around it may stand."""
+        """The number of axes of a part of an equation, which may contain bound letters."""
         env = self.shapes.env
         return len(self.shapes.of(part, replace(
             env, ranges={**dict.fromkeys(part.free), **env.ranges}
         )).shape)  # fmt: skip
 
     def filled(self, e: Equation, value: Expr) -> Expr:
-        """A number or a row alone as a table of the shape that the equation's value has."""
+        """A number or a row as a table of the shape of the equation's value."""
         sizes = map(self.model.size_expr, self.shapes.types[e.name].shape)
         letters = (x for x in LETTERS if x not in self.model.names and x not in value.free)
         ranges = tuple(zip(letters, sizes, strict=False))
@@ -358,7 +358,7 @@ class Program:
         )
 
     def needed(self, e: Expr, loops: Mapping[str, int]) -> frozenset[Member]:
-        """Values, parameters and inputs that an expression refers to."""
+        """The values, parameters and inputs that an expression refers to."""
         if isinstance(e, Bind) and self.model.over_blocks(e) and e.lower and e.upper:
             first, last = (int(self.index_size(x, loops)) for x in (e.lower, e.upper))
             if last - first >= MOST_BLOCKS:
@@ -377,9 +377,9 @@ class Program:
         return frozenset(own.union(*parts))
 
     def reading(self, e: Expr) -> tuple[list[Bind], list[Ref], list[Ref]]:
-        """An expression's folds over blocks, and what it refers to and applies outside of them.
+        """An expression's folds over blocks, and the references and functions outside them.
 
-        It is kept: the same equation is asked in every block.
+        The result is cached: the same equation is needed in every block.
         """
 
         def over_blocks(x: Expr) -> bool:
@@ -422,7 +422,7 @@ class Program:
 def recent(
     cache: MutableMapping[Any, Found], key: Any, make: Callable[[], Found], most: int
 ) -> Found:
-    """What a cache has under a key, made where it has nothing; so many last used stay in it."""
+    """The cached value of a key, made if missing; the ``most`` last used stay in the cache."""
     try:
         found = cache[key]  # one step: another thread may take it out, to put it last
     except KeyError:
@@ -435,7 +435,7 @@ def recent(
 
 
 def program(card: CardData) -> Program:
-    """The model's program, kept on the model object for its next run."""
+    """The model's program, cached on the model object."""
     kept = card.__dict__  # as functools.cached_property keeps its values
     if "_program" not in kept:
         kept["_program"] = Program(card)

@@ -25,7 +25,7 @@ LEAST = 2**16  # entries of one member's weights, below which a product of all i
 
 
 def sparse_value(it: FastArrays, s: SparseSum, env: Env[Value]) -> Value | None:
-    """The sum, or None where it is better computed as it says: small terms, and JAX's arrays."""
+    """The sum, or None if the definition is better: for small terms and for JAX's arrays."""
     letter = it.env.index[s.letter]
     factor = it.of(s.factor, env)
     if factor.const or is_jax_array(factor.array) or not heavy(it, s, env):
@@ -44,7 +44,7 @@ def sparse_value(it: FastArrays, s: SparseSum, env: Env[Value]) -> Value | None:
     whole = {key: flat(it, it.of(r, env), s.rows[key], shape) for key, r in refs.items()}
 
     def term(k: int, rows: Mapping[str, Value]) -> Array | None:
-        """Some rows of a member's term, made of the rows of what it reads."""
+        """Some rows of a member's term, computed from the same rows of what it reads."""
         own = dict(rows)
         inner = replace(env, index={**env.index, s.letter: letter.first + k}, arguments=own)
         for e in s.inside:
@@ -61,7 +61,7 @@ def sparse_value(it: FastArrays, s: SparseSum, env: Env[Value]) -> Value | None:
 
 
 def heavy(it: Arrays, s: SparseSum, env: Env[Value]) -> bool:
-    """Whether the weights of a member are so many that leaving some members out pays."""
+    """Whether a member has so many weights that leaving some members out pays."""
     refs = [r for e in (s.term, *(i.right for i in s.inside)) for r in walk(e)
             if isinstance(r, Ref) and r.symbol.kind == "parameter"]  # fmt: skip
     sizes = (it.of(r, env) for r in refs if s.letter in r.free)
@@ -69,7 +69,7 @@ def heavy(it: Arrays, s: SparseSum, env: Env[Value]) -> bool:
 
 
 def flat(it: Arrays, v: Value, label: str, shape: tuple[int, ...]) -> Value:
-    """A value with the rows of all sequences, one below the other, as its first axis."""
+    """A value with the rows of all sequences concatenated along its first axis."""
     rest = tuple(a for a in v.axes if a not in ("batch", label))
     order = (*(("batch",) if "batch" in v.axes else ()), label, *rest)
     array = permute(it.xp, it.lift(v), v.axes, order)

@@ -14,7 +14,7 @@ from viete.notation.tree import Idx, Num, Ref
 
 
 def by_own_names(card: CardData, given: Any, known: Collection[str]) -> Any:
-    """A mapping by the card's own names; the mapping itself where those are its keys already.
+    """A mapping by the card's own names; the mapping itself if those are its keys already.
 
     A key that is not in ``known`` stays as it is. Raises VieteError for two spellings of one name.
     """
@@ -43,7 +43,7 @@ def declared(card: CardData) -> Scope:
 
 
 def plain(name: str, scope: Scope, blocks: frozenset[str]) -> str:
-    """The plain spelling of one whole input's or weight's name, or an empty string."""
+    """The plain spelling of the name of one whole input or weight, or an empty string."""
     try:
         e = parse(name, scope)
     except VieteError:

@@ -24,10 +24,10 @@ CHUNK = 2**20  # bytes of one group's values at a time: about a core's cache
 
 @dataclass(eq=False)
 class KernelStep:
-    """One kernel: what it reads, and the node whose memory it writes.
+    """A call of one kernel: its arguments, and the node whose memory it writes.
 
     ``form`` is the layout it writes in, where that is not the node's own; ``target`` is the result
-    that it adds to, in place of writing.
+    that it adds to, instead of writing.
     """
 
     kernel: str
@@ -49,7 +49,7 @@ class KernelStep:
 
 @dataclass(eq=False)
 class Group:
-    """Steps that are done together: once, or for ``chunk`` sequences at a time."""
+    """Steps executed together: once, or for ``chunk`` sequences at a time."""
 
     steps: list[KernelStep]
     inner: bool
@@ -64,8 +64,8 @@ def steps_of(
 ) -> list[KernelStep]:
     """A step for every node, and one that adds each result to its total.
 
-    With ``onto`` a product can be added to what is there (as BLAS's β = 1 does). Where there are
-    ``outputs``, steps are joined within an equation alone: so a value is the same to the last bit,
+    With ``onto`` a product can be added to its output (as BLAS's β = 1 does). If there are
+    ``outputs``, steps are joined only within an equation: so a value is the same to the last bit,
     whatever else is asked for.
     """
     nodes = [n for n in ancestors((*results.values(), *outputs)) if n.name not in VIEWS]
@@ -92,7 +92,7 @@ def steps_of(
 
 
 def step_of(n: Node) -> KernelStep:
-    """The step that computes a node alone."""
+    """The step that computes a single node."""
     if n.name == "matmul" and n.attrs:  # laid into memory in an order of its own
         form = n.probe.transpose([n.attrs[1:].index(k) for k in range(n.ndim)])
         return KernelStep(n.name, n.args, (), n, form, n.lead)
@@ -102,9 +102,9 @@ def step_of(n: Node) -> KernelStep:
 def joined(
     step: KernelStep, made: dict[Node, KernelStep], uses: Counter[Node], onto: bool, within: bool
 ) -> KernelStep:
-    """A product's scaling, or a sum's addition, done by the product itself.
+    """A product's scaling, or a sum's addition, merged into the product.
 
-    With ``within`` only what is of the same equation is joined.
+    With ``within`` only steps of the same equation are joined.
     """
 
     def alone(a: Node) -> bool:
@@ -146,7 +146,7 @@ def joined(
 
 
 def is_inner(step: KernelStep, batch: int) -> bool:
-    """Whether a step can be done sequence by sequence, and is not a product with weights."""
+    """Whether a step can run sequence by sequence, and is not a product with weights."""
     if batch == 1 or step.kernel in ("changed", "written", "sparse"):
         return False
     if step.target:  # a sum over the sequences, or of what was summed over them
@@ -162,7 +162,7 @@ def is_inner(step: KernelStep, batch: int) -> bool:
 
 
 def grouped(steps: list[KernelStep], space: Recorder) -> list[Group]:
-    """The steps in an order that keeps what is done sequence by sequence together."""
+    """The steps, ordered so that those that run sequence by sequence stay together."""
     if space.batch == 1:
         return [Group(steps, False, 1)]
     by_node = {s.node: s for s in steps if not s.target}
@@ -199,7 +199,7 @@ def grouped(steps: list[KernelStep], space: Recorder) -> list[Group]:
 
 
 def chunk_of(group: Group, batch: int) -> int:
-    """How many sequences at a time: a divisor of the batch whose values fit the cache."""
+    """The number of sequences at a time: a divisor of the batch whose values fit the cache."""
     there: set[Node] = set()
     for s in group.steps:
         there |= {b for b in (*s.bases, s.node) if b.lead is not None}

@@ -20,7 +20,7 @@ ALIGNED = 64  # bytes, a cache line
 
 @dataclass
 class Buffer:
-    """Bytes of the arena (or of one group's ``scratch``) from step ``first`` to step ``last``."""
+    """Bytes of the arena (or of a group's ``scratch``) in use from step ``first`` to ``last``."""
 
     bytes: int
     first: int
@@ -31,7 +31,7 @@ class Buffer:
 
 @dataclass
 class Memory:
-    """Where everything lies: ``home`` of each value, and how large the two arenas are."""
+    """The memory of a plan: the buffer (``home``) of each value, and the sizes of two arenas."""
 
     home: dict[Node, Buffer]
     arena: int
@@ -40,7 +40,7 @@ class Memory:
 
 
 def bytes_of(node: Node, float_bytes: int, half_bytes: int = 2) -> int:
-    """What a value takes, in whole cache lines."""
+    """The bytes of a value, rounded up to whole cache lines."""
     kind = node.kind
     each = (
         float_bytes if kind == FLOAT else half_bytes if kind == HALF else 1 if kind == BOOL else 8
@@ -52,7 +52,7 @@ def laid(
     groups: list[Group], batch: int, float_bytes: int, half_bytes: int = 2,
     outputs: Collection[Node] = (),
 ) -> Memory:  # fmt: skip
-    """A place for every value but ``outputs``, which have memory of their own."""
+    """Buffers for all values except ``outputs``, which have separate memory."""
     readers: dict[Node, Group | None] = {}  # the group that reads a value, if it is but one
     last_read: dict[Node, int] = {}  # the last step that does
     until: dict[Node, int] = {}  # and when that is done, where it goes sequence by sequence
@@ -100,7 +100,7 @@ def laid(
 
 
 def rows_first(node: Node) -> bool:
-    """Whether the sequences lie one after the other."""
+    """Whether the sequences are contiguous in memory, one after the other."""
     if node.lead is None:
         return False
     axis, _ = node.lead
@@ -111,7 +111,7 @@ def taken_over(
     step: KernelStep, at: int, home: Mapping[Node, Buffer], last_read: Mapping[Node, int],
     scratch: Group | None,
 ) -> Buffer | None:  # fmt: skip
-    """The buffer of an argument that may take the result."""
+    """The buffer of an argument that the result may overwrite; None if there is none."""
     node = step.node
     for k in IN_PLACE.get(step.kernel, ()):
         a = step.args[k] if k < len(step.args) else None
@@ -126,7 +126,7 @@ def taken_over(
 
 
 def packed(buffers: list[Buffer]) -> int:
-    """Offsets by best fit, in the order of time; the bytes it takes."""
+    """Set offsets by best fit, in the order of time; returns the bytes needed."""
     free: list[tuple[int, int]] = []  # offset, size; in order, never touching
     ends: list[tuple[int, int, Buffer]] = []
     top = 0
@@ -150,7 +150,7 @@ def packed(buffers: list[Buffer]) -> int:
 
 
 def release(free: list[tuple[int, int]], b: Buffer) -> None:
-    """Give bytes back, joined with the gaps beside them."""
+    """Free a buffer's bytes, merged with adjacent gaps."""
     at, size = b.offset, b.bytes
     k = bisect.bisect(free, (at, 0))
     if k < len(free) and free[k][0] == at + size:

@@ -31,15 +31,15 @@ WORTH_IT = 10**7  # weights × positions, which is about a millisecond: less is 
 
 
 class Engine:
-    """The loss and gradients of one model, planned for each size of input once.
+    """The loss and gradients of one model, planned once for each size of input.
 
-    ``weights`` maps the names of `parameter_shapes` to arrays, NumPy or PyTorch, which are
-    copied into ``flat``; ``compute`` is the precision of matrix products where it is not theirs
-    (such as ``torch.bfloat16``): all else keeps the weights' own, as under PyTorch's autocast.
-    ``of`` is the loss, as in `viete.rewrite.adjoint.grad`; ``piece`` is how many positions go
+    ``weights`` maps the names of `parameter_shapes` to arrays, NumPy or PyTorch, which are copied
+    into ``flat``; ``compute`` is the precision of matrix products, if not that of the weights (such
+    as ``torch.bfloat16``): all else keeps the weights' own, as under PyTorch's autocast. ``of`` is
+    the loss, as in `viete.rewrite.adjoint.grad`; ``piece`` is the number of positions that go
     through the equations at a time, by default as many as keep their values near the processor;
-    ``threads`` how many such pieces at once, by default as many as the array library has threads.
-    Sums are in the same order every time.
+    ``threads`` is the number of pieces at once, by default as many as the array library has
+    threads. Sums are in the same order every time.
     """
 
     def __init__(
@@ -100,25 +100,25 @@ class Engine:
         return sum(float(s.total[0]) for s in shares) / count
 
     def convert(self, part: slice) -> None:
-        """Some weights in the precision to compute in."""
+        """Convert some weights to the precision of matrix products."""
         self.computed[part][...] = self.flat[part]
 
     def join(self, others: Sequence[ThreadShare], count: int, part: slice) -> None:
-        """Some gradients, of all shares together."""
+        """Sum some gradients over all shares, and divide by ``count``."""
         g = self.flat_gradient[part]
         for other in others:
             g += other.flat[part]
         g *= 1 / count
 
     def positions(self, fed: Feeding, count: int) -> int:
-        """How many positions to take at a time: a share for each thread, where there is work."""
+        """The number of positions at a time: a share for each thread if there is enough work."""
         length = int(max((fed.sizes[k] for k in self.program.model.lengths), default=1))
         each = min(self.piece, -(-count // self.workers.count) * length)
         return each if len(self.flat) * length * count > WORTH_IT else self.piece
 
 
 class ThreadShare:
-    """What one thread does: its plans, and what it adds up."""
+    """The share of one thread: its plans, and its sums of losses and gradients."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -137,7 +137,7 @@ class ThreadShare:
             plan.run({m: v.array for m, v in inputs.items()})
 
     def plan(self, fed: Feeding, inputs: Mapping[Member, Value]) -> Plan:
-        """The plan for inputs of these shapes, made when they first come."""
+        """The plan for inputs of these shapes, compiled at their first use."""
         engine = self.engine
         wanted = {LOSS: (engine.loss.key, ()), **engine.members}
         totals = {LOSS: self.total.reshape(()), **self.totals}
@@ -159,7 +159,7 @@ def recorded(
     program: Program, store: Mapping[Member, Value], sizes: Mapping[str, Fraction],
     wanted: Mapping[str, Member], fused: bool = True, half: bool = False,
 ) -> tuple[Recorder, dict[str, Node]]:  # fmt: skip
-    """What a piece takes to compute: the nodes, and those of the wanted values by name.
+    """The recorder of a piece's nodes, and the nodes of the wanted values by name.
 
     ``store`` has the inputs, of which the shapes count; results are summed over the sequences and
     have their axes as weights lie in memory (see `layout`). ``fused``, ``half`` as for `Recorder`.
@@ -191,5 +191,5 @@ def recorded(
 
 
 def zeros(like: Array, count: int) -> Array:
-    """A row of zeros of a weight's kind."""
+    """A vector of zeros of a weight's dtype."""
     return like.new_zeros(count) if hasattr(like, "detach") else np.zeros(count, like.dtype)

@@ -30,7 +30,7 @@ IN_PLACE: dict[str, tuple[int, ...]] = {
 
 
 def sequence(*calls: Call) -> Call:
-    """Several calls as one."""
+    """Several calls combined into one."""
 
     def run() -> None:
         for call in calls:
@@ -40,11 +40,11 @@ def sequence(*calls: Call) -> Call:
 
 
 class Misplaced(VieteError):
-    """A place outside of an axis."""
+    """An index outside of an axis."""
 
 
 def inside(out: Any, args: Any, attrs: Any) -> Call:
-    """Places, none outside of an axis. Raises Misplaced, when it is called, for one that is."""
+    """A copy of indices within an axis. The call raises Misplaced for one outside."""
 
     def call() -> None:
         low, high = int(args[0].min()), int(args[0].max())
@@ -57,7 +57,7 @@ def inside(out: Any, args: Any, attrs: Any) -> Call:
 
 
 def whole(out: Any, args: Any, attrs: Any) -> Call:
-    """Whole numbers. Raises Misplaced, when it is called, for others."""
+    """A copy of whole numbers. The call raises Misplaced for others."""
 
     def call() -> None:
         if bool((args[0] % 1 != 0).any()):
@@ -75,7 +75,7 @@ def erf(z: Any, out: Any = None) -> Any:
 
 
 def numpy_kernels() -> dict[str, Prepare]:
-    """Kernels on NumPy arrays, all of which write into ``out``."""
+    """Kernels on NumPy arrays; each writes into ``out``."""
     import numpy as np
 
     def ufunc(f: Callable[..., Any]) -> Prepare:
@@ -108,7 +108,7 @@ def numpy_kernels() -> dict[str, Prepare]:
         return partial(np.concatenate, args, axis=attrs[0], out=out)
 
     def along(a: Any, axis: int, out: Any) -> Call:
-        """The sum along an axis: along one of the last two as a product, which is faster."""
+        """The sum along an axis; along one of the last two as a product, which is faster."""
         if a.dtype == out.dtype and a.dtype.kind == "f" and axis >= a.ndim - 2:
             ones = np.ones(a.shape[axis], a.dtype)
             sides = (a, ones) if axis == a.ndim - 1 else (ones, a)
@@ -281,7 +281,7 @@ def numpy_kernels() -> dict[str, Prepare]:
         )
 
     def sigmoid(out: Any, args: Any, attrs: Any) -> Call:
-        """1 / (1 + exp(−z)); an exp that overflows gives the 0 it should."""
+        """1 / (1 + exp(−z)); an overflowing exp gives the correct 0."""
         one = out.dtype.type(1)
         return sequence(*exp_of_negative(out, args[0]), partial(np.divide, one, out, out=out))
 
@@ -319,7 +319,7 @@ def numpy_kernels() -> dict[str, Prepare]:
 
 
 def torch_kernels() -> dict[str, Prepare]:
-    """Kernels on PyTorch tensors, all of which write into ``out``."""
+    """Kernels on PyTorch tensors; each writes into ``out``."""
     import torch
 
     aten = torch.ops.aten
@@ -327,7 +327,7 @@ def torch_kernels() -> dict[str, Prepare]:
     numpys = numpy_kernels()
 
     def numpys_own(name: str, own: Prepare) -> Prepare:
-        """NumPy's kernel for what it computes with as well, which is faster; else ``own``."""
+        """NumPy's kernel, which is faster, on CPU float32 and float64 tensors; else ``own``."""
 
         def prepare(out: Any, args: Any, attrs: Any) -> Call:
             arrays = [a for a in (out, *args) if isinstance(a, torch.Tensor)]
@@ -340,7 +340,7 @@ def torch_kernels() -> dict[str, Prepare]:
         return prepare
 
     def tensor(a: Any, args: Any, out: Any) -> Any:
-        """A plain number as a tensor of the others' kind."""
+        """A plain number as a tensor of the other arguments' dtype."""
         if isinstance(a, torch.Tensor):
             return a
         kinds = [x.dtype for x in args if isinstance(x, torch.Tensor) and x.is_floating_point()]
@@ -349,7 +349,7 @@ def torch_kernels() -> dict[str, Prepare]:
         return torch.tensor(a, dtype=kinds[0] if kinds else None, device=out.device)
 
     def ufunc(f: Callable[..., Any]) -> Prepare:
-        """An operation that takes a plain number in second place, but not in the first."""
+        """An operation that accepts a plain number as second argument, but not as first."""
         return lambda out, args, attrs: partial(f, tensor(args[0], args, out), *args[1:], out=out)
 
     def strict(f: Callable[..., Any]) -> Prepare:

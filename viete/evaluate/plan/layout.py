@@ -19,7 +19,7 @@ Orders = Mapping[str, tuple[int, ...]]
 
 
 def orders(program: Program) -> dict[str, tuple[int, ...]]:
-    """For the weights that do not lie as they are seen: their axes in the order of memory."""
+    """For weights stored in another order of axes: their axes in the order of memory."""
     joined: set[str] = set()
     for e in program.model.equations:
         for x in walk(e.right):
@@ -43,14 +43,14 @@ def letters(e: Expr) -> set[str]:
 
 
 def back(order: tuple[int, ...]) -> list[int]:
-    """The axes as they are seen, by their place in memory."""
+    """The permutation from memory order to the card's order of axes."""
     return [order.index(k) for k in range(len(order))]
 
 
 def split(
     flat: Array, shapes: Mapping[str, tuple[int, ...]], order: Orders | None = None
 ) -> dict[str, Array]:
-    """Views of a row by name, of these shapes; their axes may lie in another ``order``."""
+    """Views of a flat array by name, of these shapes; ``order`` gives their axes in memory."""
     out, start = {}, 0
     for name, shape in shapes.items():
         laid = in_memory(name, shape, order or {})
@@ -65,5 +65,5 @@ def split(
 
 
 def in_memory(name: str, shape: tuple[int, ...], order: Orders) -> tuple[int, ...]:
-    """The shape of some weights as they lie."""
+    """The shape of a weight in memory."""
     return tuple(shape[k] for k in order[name]) if name in order else shape

@@ -23,9 +23,9 @@ from viete.notation.tree import Bind, Idx, Ref, walk
 
 @dataclass
 class Turn:
-    """A turn of a loop recorded: its nodes, in order, on stand-ins for the bases of its operands.
+    """A recorded turn of a loop: its nodes, in order, on stand-ins for the bases of its operands.
 
-    The equation of a node is the number of its step in the turn. ``results`` are its steps' values.
+    The equation of a node is the number of its step in the turn. ``results`` are the steps' values.
     """
 
     stand_ins: list[Node]
@@ -34,7 +34,7 @@ class Turn:
 
 
 class RecordedRun(Backprop):
-    """A run of the equations on nodes, forward or back.
+    """A run of the equations on nodes, forward or backward.
 
     The value of a member in ``changed`` is a node that an intervention fills.
     """
@@ -50,7 +50,7 @@ class RecordedRun(Backprop):
         self.turns: dict[Any, Turn] = {}
 
     def perform(self, steps: list[Step], keep: Collection[Member] | None) -> None:
-        """As a run does, a turn of a loop at a time."""
+        """As `Run.perform`, one turn of a loop at a time."""
         for (_, loops), turn in groupby(steps, lambda step: (step.equation.loop, step.loops)):
             self.record(list(turn), bool(loops))
         if keep is not None:
@@ -59,7 +59,7 @@ class RecordedRun(Backprop):
                     del self.store[member]
 
     def record(self, steps: list[Step], again: bool) -> None:
-        """The nodes of some steps; where this is a turn of a loop, made again as in an earlier."""
+        """Record the nodes of some steps; a turn of a loop is copied from an earlier equal one."""
         found = self.operands(steps) if again else None
         if found is None:
             for step in steps:
@@ -76,7 +76,7 @@ class RecordedRun(Backprop):
         return self.replaced(found, step) if step.makes in self.changed else found
 
     def replaced(self, v: Value, step: Step) -> Value:
-        """The value as a node of its own, of which all is made that comes after."""
+        """The value as a separate node, which later steps read."""
         a, self.layouts[step.makes] = v.array, v.axes
         if a.size == a.base.size and 0 not in a.strides:  # it goes on lying in that order
             at = (a.shape, a.strides, a.offset)
@@ -90,9 +90,9 @@ class RecordedRun(Backprop):
         return replace(v, array=node)
 
     def operands(self, steps: list[Step]) -> tuple[dict[Member, Value], Any] | None:
-        """What a turn reads of what was there before, and a key: that of turns that do the same.
+        """The values that a turn reads from before, and a key that is equal for equal turns.
 
-        None for a turn that is like no other.
+        None for a turn that no other turn can repeat.
         """
         members, counts = self.reads(steps)
         if members is None or any(s.makes in self.changed for s in steps):
@@ -115,9 +115,9 @@ class RecordedRun(Backprop):
         return values, tuple(said)
 
     def reads(self, steps: list[Step]) -> tuple[list[Member] | None, bool]:
-        """The members that the equations of a turn name, in order, each as often as it is named.
+        """The members that the equations of a turn name, in order, with repetitions.
 
-        And whether the number of the turn counts as a number; None where they cannot be told.
+        And whether the number of the turn is used as a number; None if the members are not known.
         """
         memo = self.program.memo
         key = ("reads", *(id(s.equation) for s in steps), *steps[0].loops.values())
@@ -134,7 +134,7 @@ class RecordedRun(Backprop):
         return memo[key][1]
 
     def on_stand_ins(self, steps: list[Step], values: dict[Member, Value]) -> Turn:
-        """A turn recorded in a namespace of its own."""
+        """A turn recorded in a separate namespace."""
         space = Recorder(self.space.batch, self.space.fused, self.space.half)
         bases = {v.array.base: None for v in values.values()}
         stand_in = {b: space.leaf(f"operand {k}", b.shape, b.kind) for k, b in enumerate(bases)}
@@ -158,7 +158,7 @@ class RecordedRun(Backprop):
         return Turn(list(stand_in.values()), space.nodes[len(stand_in) :], results)
 
     def copy(self, turn: Turn, steps: list[Step], values: dict[Member, Value]) -> None:
-        """The nodes of a turn for the operands and steps of another."""
+        """Copy the nodes of a turn for the operands and steps of another turn."""
         space = self.space
         bases = {v.array.base: None for v in values.values()}
         made: dict[Any, Node] = dict(zip(turn.stand_ins, bases, strict=True))
@@ -184,7 +184,7 @@ NOTHING = Value(None)
 
 
 def reading(e: Equation, letters: Collection[str]) -> tuple[list[Ref] | None, bool]:
-    """The operands of an equation, and whether the block's number counts as a number.
+    """The operands of an equation, and whether it uses the block's number as a number.
 
     None for a sum over blocks, whose operands are of several turns.
     """

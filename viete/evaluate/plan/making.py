@@ -17,7 +17,7 @@ from viete.evaluate.plan.sparse import RowTerm
 
 
 class Library:
-    """The few things a plan needs of an array library besides kernels."""
+    """The operations that a plan needs of an array library besides kernels."""
 
     def __init__(self, like: Any, half: Any = None) -> None:
         self.torch = hasattr(like, "detach")
@@ -75,25 +75,25 @@ class Library:
         return np.ndarray(shape, flat.dtype, flat, offset * each, [k * each for k in strides])
 
     def put(self, out: Any, a: Any) -> None:
-        """Another array's entries, in this one's precision."""
+        """Write another array's entries, converted to the precision of ``out``."""
         if self.torch:
             out.copy_(a)
         else:
             np.copyto(out, a, casting="unsafe")
 
     def copy(self, a: Any) -> Any:
-        """The same entries in memory of their own."""
+        """A copy of an array."""
         return a.clone() if self.torch else a.copy()
 
     def zeroed(self, out: Any) -> Call:
         return out.zero_ if self.torch else lambda: out.fill(0)
 
     def places(self, kept: Any) -> Any:
-        """Where a row of truth values is true."""
+        """The indices at which a vector of truth values is true."""
         return kept.nonzero()[:, 0] if self.torch else np.flatnonzero(kept)
 
     def take(self, a: Any, places: Any, out: Any) -> None:
-        """Some rows of an array."""
+        """Copy some rows of an array into ``out``."""
         if self.torch:
             import torch
 
@@ -102,7 +102,7 @@ class Library:
             np.take(a, places, axis=0, out=out, mode="clip")
 
     def first(self, a: Any, axis: int | None, count: int) -> Any:
-        """The first entries along an axis; all of what has none."""
+        """The first entries along an axis; the whole array if ``axis`` is None."""
         if axis is None:
             return a
         if self.torch:
@@ -110,7 +110,7 @@ class Library:
         return a[(*(slice(None),) * axis, slice(0, count))]
 
     def add_rows(self, out: Any, places: Any, a: Any) -> None:
-        """Rows added to those at places, no two of which are the same."""
+        """Add rows to those at given indices, which are all different."""
         if self.torch:
             out.index_add_(0, places, a)
         else:
@@ -124,13 +124,13 @@ class Library:
 
 @dataclass
 class Plan:
-    """Calls made ready: ``inputs`` are to be written to, by the names they were recorded under."""
+    """Prepared calls; ``inputs`` are the arrays to fill, by the names they were recorded under."""
 
     inputs: dict[Any, Any]
     calls: list[Call]
 
     def run(self, inputs: Mapping[Any, Any]) -> None:
-        """All steps, once, on these inputs."""
+        """Run all steps once on these inputs."""
         for name, array in self.inputs.items():
             array[...] = inputs[name]
         with np.errstate(all="ignore"):  # as in a run; and each thread has its own state
@@ -139,11 +139,11 @@ class Plan:
 
 
 class Compiler:
-    """Turns steps into calls on arrays; ``own`` are kernels that know what they are compiled for.
+    """Turns steps into calls on arrays; ``own`` are kernels that get the compiler and the step.
 
-    ``given`` are arrays of weights by the names they were recorded under, in row-major order; what
-    is given besides is an input, and gets an array that is filled for each run. So does what has no
-    place in ``memory``. ``totals`` are what results are added to. Steps that do the same on the
+    ``given`` are arrays of weights by the names they were recorded under, in row-major order; any
+    other given array is an input, which is filled for each run. So is an array without a place in
+    ``memory``. ``totals`` are the arrays that results are added to. Steps that do the same on the
     same memory, as those of every block do, are one call.
     """
 
@@ -174,7 +174,7 @@ class Compiler:
         return Plan(self.inputs, calls)
 
     def flat(self, base: Node) -> Any:
-        """The entries of a base that has no place in the plan's memory, in a row."""
+        """The entries, as a vector, of a base without a place in the plan's memory."""
         found = self.flats.get(base)
         if found is None:
             if base.name == "constant":
@@ -191,7 +191,7 @@ class Compiler:
         return found
 
     def view(self, base: Node, shape: Shape, strides: Shape, offset: int) -> Any:
-        """Entries of a base as an array, the same one whenever they are the same."""
+        """Entries of a base as an array; equal entries give the same array object."""
         buffer = self.memory.home.get(base)
         if buffer is None:
             views: dict[Any, Any] = self.views
@@ -213,7 +213,7 @@ class Compiler:
         return found
 
     def whole(self, node: Node) -> Any:
-        """All of a node."""
+        """The array of all entries of a node."""
         return self.view(node.base, node.shape, node.strides, node.offset)
 
     def some(
@@ -231,7 +231,7 @@ class Compiler:
         return self.view(node.base, shape, strides, offset)
 
     def call(self, s: KernelStep, group: Group, first: int | None) -> Call:
-        """A step as a call, on the sequences of a group from ``first`` on if that is a number."""
+        """A step as a call; if ``first`` is a number, on the sequences of a group from there on."""
         if first is None:
             args = tuple([self.whole(a) if isinstance(a, Node) else a for a in s.args])
         else:
@@ -256,11 +256,11 @@ class Compiler:
         return self.calls[key]
 
     def prepared(self, s: KernelStep, out: Any, args: tuple[Any, ...]) -> Call:
-        """The call of a step's kernel on these arrays."""
+        """The call of a step's kernel on given arrays."""
         return self.kernel(s, out, self.in_place(s, out, args))
 
     def in_place(self, s: KernelStep, out: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Arguments of which one that the result takes the memory of is the result's array."""
+        """Arguments, with the result's array replacing the argument whose memory it takes."""
         home = self.memory.home
         here = home.get(s.node)
         if here is not None:
@@ -278,7 +278,7 @@ class Compiler:
         return sequence(self.library.zeroed(out), call) if s.kernel == "gathered" else call
 
     def by_rows(self, terms: Sequence[RowTerm], args: tuple[Any, ...], out: Any) -> Call:
-        """A sum of terms, of each the rows that it is not 0 in: known when the call is made."""
+        """A sum of terms over the rows where each is not 0, which are known at the call."""
         library, (kept, *operands) = self.library, args
         memories = [t.memory(library.float_bytes) for t in terms]
         most = max(m.arena for m in memories)
@@ -305,7 +305,7 @@ class Compiler:
     def term(
         self, term: RowTerm, memory: Memory, operands: Sequence[Any]
     ) -> Callable[[int], Any]:  # fmt: skip
-        """What computes so many rows of a term, the first of its operands."""
+        """A function that computes a term on the first ``count`` rows of its operands."""
         library, (arena, placed) = self.library, self.room
         given = dict(zip(term.operands, operands, strict=True))
         own = Compiler(term.space, [], memory, given, library, arena=arena)
@@ -334,7 +334,7 @@ class Compiler:
         return run
 
     def added(self, s: KernelStep, args: tuple[Any, ...]) -> Call:
-        """A step whose result is added to a total."""
+        """A call whose result is added to a total."""
         kernel, total = self.library.kernels[s.kernel], self.totals[s.target].reshape(s.form.shape)
         own = self.library.kind(s.node.kind)
         same_kind = total.dtype == own
@@ -355,9 +355,9 @@ Own = Callable[[Compiler, KernelStep], Call]
 
 
 def alike(a: Node, form: np.ndarray) -> bool:
-    """Whether an array lies as a result does, but for axes of one entry.
+    """Whether an array has the strides of a result, except along axes of one entry.
 
-    PyTorch refuses to write over an argument that has such an axis more or less than ``out``.
+    PyTorch does not write over an argument with one such axis more or less than ``out``.
     """
     if a.offset or a.size == 0:
         return False
@@ -367,5 +367,5 @@ def alike(a: Node, form: np.ndarray) -> bool:
 
 
 def axes(shape: Sequence[int], strides: Sequence[int]) -> list[tuple[int, int]]:
-    """The axes of more than one entry, with their strides."""
+    """The axes with more than one entry, with their strides."""
     return [(n, stride) for n, stride in zip(shape, strides, strict=True) if n != 1]

@@ -21,7 +21,7 @@ Shape = tuple[int, ...]
 
 
 class Unrecordable(Exception):
-    """What cannot be recorded, such as a choice that depends on values: it is to be evaluated."""
+    """Raised for what cannot be recorded, such as a choice by values; it is evaluated instead."""
 
 
 _NOWHERE = np.empty(1, dtype=np.int8)  # entries of one byte: strides count entries
@@ -30,23 +30,23 @@ _START = int(_NOWHERE.__array_interface__["data"][0])
 
 @lru_cache(maxsize=2**14)
 def laid_out(shape: Shape) -> np.ndarray:
-    """An array in row-major order without memory, never to be read."""
+    """An array in row-major order without memory, which is never read."""
     strides = tuple(math.prod(shape[k + 1 :]) for k in range(len(shape)))
     return as_strided(_NOWHERE, shape, strides)
 
 
 def offset_of(probe: np.ndarray) -> int:
-    """Entries before the first one, where there were memory."""
+    """The offset of the first entry, in entries."""
     return int(probe.__array_interface__["data"][0]) - _START
 
 
 @dataclass(eq=False, slots=True)
 class Node:
-    """An operation, which also is its result: an array of the recorder's namespace.
+    """An operation and its result: an array of the recorder's namespace.
 
-    ``lead`` says which axis runs over the sequences of the batch, and how many of its entries
-    belong to each; None where sequences cannot be told apart (any more). ``offset`` counts entries
-    of the base before the first one.
+    ``lead`` is the axis that runs over the sequences of the batch, and the number of its entries
+    that belong to each; None if sequences cannot be told apart (any more). ``offset`` counts
+    entries of the base before the first one.
     """
 
     name: str
@@ -70,7 +70,7 @@ class Node:
         self.size = math.prod(self.shape)
 
     def copied(self, args: tuple[Any, ...], space: Any) -> Node:
-        """The same operation on other arguments that are like these, in another space."""
+        """The same operation on similar arguments, in another space."""
         node = object.__new__(Node)
         node.name, node.args, node.attrs, node.kind = self.name, args, self.attrs, self.kind
         node.probe, node.space, node.lead, node.data = self.probe, space, self.lead, self.data
@@ -96,7 +96,7 @@ class Node:
 
     @property
     def whole(self) -> bool:
-        """Whether this is all of its base, in its order."""
+        """Whether this is all of its base, in the base's order."""
         return self.of is None or (
             self.size == self.of.size and self.strides == laid_out(self.shape).strides
         )
@@ -105,7 +105,7 @@ class Node:
         return self.space
 
     def value(self) -> Any:
-        """Values are not there yet: what depends on them cannot be recorded."""
+        """Raise Unrecordable: a node has no values yet."""
         raise Unrecordable(f"a value of {self!r}")
 
     __bool__ = __int__ = __float__ = __index__ = __len__ = __iter__ = __array__ = value
@@ -118,7 +118,7 @@ class Node:
 
 
 def ancestors(nodes: Iterable[Node]) -> list[Node]:
-    """What some nodes are made of, themselves among it, in the order it was recorded in."""
+    """Some nodes and all nodes they are computed from, in the order of recording."""
     found: set[Node] = set()
     todo = list(nodes)
     while todo:

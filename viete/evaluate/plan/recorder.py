@@ -25,14 +25,14 @@ Flag = bool  # which in the class below is the name of a dtype
 
 
 class Recorder:
-    """An array API namespace of nodes. ``batch`` is how many sequences go through at a time.
+    """An array API namespace of nodes, for ``batch`` sequences at a time.
 
-    ``fused`` says whether activations are kernels of the library, as PyTorch's are: else they are
-    what their definitions say, and share what they have in common with their derivatives.
+    ``fused`` says whether activations are kernels of the library, as PyTorch's are; otherwise they
+    are recorded by their definitions, and share parts with their derivatives.
 
     With ``half`` matrix products are in half precision, and all else is not, as under PyTorch's
-    autocast: sums, norms, softmax, losses, residuals. ``weights`` are the names of what is there in
-    both.
+    autocast: sums, norms, softmax, losses, residuals. ``weights`` are the names of the arrays that
+    exist in both precisions.
     """
 
     __name__ = "recorder"
@@ -77,7 +77,7 @@ class Recorder:
         return node
 
     def leaf(self, name: Any, shape: Shape, kind: str = FLOAT, batched: Any = False) -> Node:
-        """An input or a weight."""
+        """The node of an input or a weight."""
         return self.node("given", (), shape, kind, (0, 1) if batched else None, (name,))
 
     def constant(self, array: Any) -> Node:
@@ -100,7 +100,7 @@ class Recorder:
     def view(
         self, a: Node, probe: np.ndarray, lead: tuple[int, int] | None, offset: int | None = None
     ) -> Node:
-        """Some entries of an array, ``offset`` being those before the first, if it is known."""
+        """Some entries of an array; ``offset`` is that of the first, if known."""
         offset = offset_of(probe) if offset is None else offset
         key = ("view", a.base.id, probe.shape, probe.strides, offset)
         found = self.known.get(key)
@@ -128,7 +128,7 @@ class Recorder:
             return self.view(a, laid_out(shape), lead, 0)
 
     def regrouped(self, a: Node, shape: Shape) -> tuple[int, int] | None:
-        """The axis of the sequences after a reshape: they stay together, so many in each row."""
+        """The axis of the sequences after a reshape that keeps each of them together; else None."""
         if a.lead is None or self.batch == 1:
             return None
         before = math.prod(a.shape[: a.lead[0]])
@@ -169,7 +169,7 @@ class Recorder:
     # -- entry by entry ----------------------------------------------------------------------------
 
     def aligned(self, args: Sequence[Any], shape: Shape) -> tuple[int, int] | None:
-        """The axis of the sequences in a result that its arguments broadcast to."""
+        """The axis of the sequences in the result of broadcasting the arguments."""
         leads = set()
         for a in args:
             if isinstance(a, Node) and a.lead is not None:
@@ -301,13 +301,13 @@ class Recorder:
 
 
 def alone(a: Node, axis: int) -> bool:
-    """Whether an array has but one entry along an axis, counted from the end."""
+    """Whether an array has a single entry along an axis, counted from the end."""
     return a.ndim < -axis or a.shape[axis] == 1
 
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Without the garbage collector, which would look at every node again and again."""
+    """Disable the garbage collector, which would visit every node again and again."""
     going = gc.isenabled()
     gc.disable()
     try:

@@ -23,10 +23,10 @@ Lead = tuple[int, int] | None
 
 
 class Nodes(Backend):
-    """A recorder as a library: what has a kernel is one node.
+    """A recorder as a backend: each function with a kernel becomes one node.
 
-    ``whole`` norms are nodes, too: those of runs without backward equations, which would share
-    what a norm is made of. Activations are nodes where the library has kernels of them (``fused``).
+    With ``whole`` norms are nodes, too: in runs without backward equations, which would share parts
+    of a norm. Activations are nodes if the library has kernels for them (``fused``).
     """
 
     xp: Recorder
@@ -43,7 +43,7 @@ class Nodes(Backend):
         return self.xp.entrywise({"had": "mul", "times": "mul"}.get(op, op), args)
 
     def by_rows(self, name: str, z: Node, axis: int, attrs: tuple[Any, ...] = ()) -> Node:
-        """A kernel that takes each row to a row; its columns are the last axis."""
+        """The node of a kernel that maps rows to rows along the last axis."""
         z, back = last(self.xp, z, axis)
         lead = z.lead if z.lead and z.lead[0] < z.ndim - 1 else None
         return self.xp.permute_dims(self.xp.node(name, (z,), z.shape, FLOAT, lead, attrs), back)
@@ -108,18 +108,18 @@ class Nodes(Backend):
 
 
 def last(xp: Recorder, z: Node, axis: int) -> tuple[Node, list[int]]:
-    """An array with an axis as its last one, and the order that puts it back."""
+    """An array with the given axis moved last, and the permutation that moves it back."""
     order = [k for k in range(z.ndim) if k != axis] + [axis]
     return xp.permute_dims(z, order), np.argsort(order).tolist()
 
 
 def shared(a: Node, b: Node) -> Lead:
-    """The axis of the sequences that two arrays have alike."""
+    """The axis of the sequences if two arrays have the same one; else None."""
     return a.lead if a.lead == b.lead else None
 
 
 class Recording(Summing):
-    """`Summing`, of which every operation becomes a node."""
+    """`Summing` on nodes: every operation becomes a node."""
 
     xp: Any  # a Recorder
 
@@ -137,16 +137,16 @@ class Recording(Summing):
         return super().gathered(v, label, at, first)
 
     def inside(self, where: Array, size: int) -> Array:
-        """Looked at whenever the plan runs, unless they are constant."""
+        """Indices that the plan checks at every run, unless they are constant."""
         if isinstance(where, np.ndarray):
             return where
         return self.xp.node("inside", (where,), where.shape, INT, where.lead, (size,))
 
 
 def cross_entropy(it: Recording, args: list[Value]) -> Value | None:
-    """The mean over positions of log Σ exp z − z[t], by way of the softmax the derivative takes.
+    """The mean over positions of log Σ exp z − z[t], by the softmax that its derivative uses.
 
-    A position whose target is -100 has 0, and does not count.
+    A position with target -100 contributes 0, and does not count.
     """
     z, t = args
     if z.const or t.const or z.axes[-2:] != (ROW, COL) or t.axes != (*z.axes[:-2], COL):
@@ -162,7 +162,7 @@ def cross_entropy(it: Recording, args: list[Value]) -> Value | None:
 
 
 def layer_norm(it: Recording, args: list[Value]) -> Value | None:
-    """As defined, but scaled last: what is scaled is wanted on the way back as well."""
+    """Layer norm as defined, but scaled last: backward equations need the unscaled rows too."""
     z, gamma, beta, epsilon = args
     centred = it.entrywise("sub", [z, it.reduce("mean", z)])
     variance = it.call(it.card.library("var").op, [z])
@@ -172,7 +172,7 @@ def layer_norm(it: Recording, args: list[Value]) -> Value | None:
 
 
 class Forward(Recording):
-    """`Recording` of a run that has no backward equations: a norm is one node."""
+    """`Recording` for a run without backward equations: a norm is one node."""
 
     sparse = True
 
@@ -188,7 +188,7 @@ class Forward(Recording):
 
 
 def cache_update(it: Recording, args: list[Value]) -> Value:
-    """The new row put into the room, which the first argument is."""
+    """The new row written into the cache, which the first argument is."""
     a, b, _ = args
     if a.array.name != "given":
         raise Unrecordable("what is written to is no room")

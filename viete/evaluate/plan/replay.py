@@ -62,7 +62,7 @@ class RecordedForward(RecordedRun):
 
 @dataclass(eq=False)
 class Binding:
-    """The calls of a recording on some weights, and the ``outputs`` that they make."""
+    """The calls of a recording bound to some weights, and their ``outputs``."""
 
     weights: GivenWeights
     plan: Plan
@@ -74,7 +74,7 @@ Changes = dict[Member, Callable[[Array], Array]]  # by the member whose value th
 
 
 class Replay:
-    """One run of a program, recorded: ``names`` are wanted, the values of ``changed`` replaced."""
+    """One recorded run of a program: ``names`` are wanted, the values of ``changed`` replaced."""
 
     def __init__(
         self, program: Program, fed: Feeding, store: Mapping[Member, Value],
@@ -109,7 +109,7 @@ class Replay:
         self.idle: list[Binding] = []
 
     def leaf(self, member: Member, v: Value) -> Value:
-        """What the run is given, as a node."""
+        """A given value as a node."""
         kind = FLOAT if v.array.dtype == self.dtype else INT
         shape = tuple(v.array.shape)
         if member in self.weights:
@@ -119,7 +119,7 @@ class Replay:
         return Value(node, v.axes, v.const, False, v.interval)
 
     def bound(self, store: Mapping[Member, Value], weights: GivenWeights) -> Binding:
-        """The calls on these weights; one that is idle, if there is one."""
+        """The calls on these weights; an idle binding is reused."""
         with suppress(IndexError):
             idle = self.idle.pop()  # by no two threads
             if idle.weights is weights:
@@ -140,7 +140,7 @@ class Replay:
         self, store: Mapping[Member, Value], weights: GivenWeights,
         changes: Mapping[Member, Intervention], batch: int | None,
     ) -> Binding:  # fmt: skip
-        """Another run of these shapes: its binding, whose outputs are its own until the next."""
+        """The binding of another run of these shapes; its outputs are valid until its next run."""
         made = self.bound(store, weights)
         for m, change in changes.items():
             if m in self.layouts:
@@ -153,7 +153,7 @@ class Replay:
         self, store: Mapping[Member, Value], weights: GivenWeights,
         changes: Mapping[Member, Intervention], batch: int | None,
     ) -> dict[Member, Value]:  # fmt: skip
-        """The wanted values of another run of these shapes, for the caller to keep."""
+        """The wanted values of another run of these shapes, which the caller may keep."""
         made = self.made(store, weights, changes, batch)
         stays, copy, out = self.bytes <= STAYS, self.library.copy, {}
         for m, v in made.outputs.items():
@@ -168,7 +168,7 @@ class Replay:
         self, store: Mapping[Member, Value], weights: GivenWeights,
         put: Callable[[Member, Value], None],
     ) -> None:  # fmt: skip
-        """The wanted values for some sequences of a batch, each put where it belongs."""
+        """Compute the wanted values for some sequences of a batch, and ``put`` each in place."""
         made = self.made(store, weights, {}, None)
         for m, v in made.outputs.items():
             array = v.array if "batch" in v.axes else self.library.copy(v.array)
@@ -176,7 +176,7 @@ class Replay:
         self.idle.append(made)
 
     def inward(self, array: Array) -> Array:
-        """An array of the run's as one of the library that the calls are of."""
+        """An array of the run as one of the calls' library."""
         return in_numpy(array) if self.lent else array
 
     def outward(self, array: Array) -> Array:
@@ -190,7 +190,7 @@ class Replay:
     def instead(
         self, change: Intervention, axes: tuple[str, ...], batch: int | None, array: Array
     ) -> Array:
-        """What takes the place of a value, with the value's axes. Raises Wider for more axes."""
+        """The replacement of a value, with the value's axes. Raises Wider for more axes."""
         value = self.outward(array)
         xp, made = array_namespace(value), change(Value(value, axes), batch)
         if not {*made.axes} <= {*axes}:
@@ -203,7 +203,7 @@ def replayed(
     program: Program, fed: Feeding, names: Sequence[str] | None,
     changes: Mapping[Member, Intervention],
 ) -> Run | None:  # fmt: skip
-    """A run by replay; None for one that must be evaluated."""
+    """A run by replay; None if it must be evaluated."""
     form = signature(fed, bool(changes))
     if form is None:
         return None
@@ -236,9 +236,9 @@ def replayed(
 def in_pieces(
     out: Run, fed: Feeding, pieces: Sequence[tuple[Replay, range, Mapping[Member, Value]]]
 ) -> None:
-    """A few sequences of a batch at a time, shared out to threads where there is much to do.
+    """Replay a few sequences of a batch at a time, on several threads if there is enough work.
 
-    A thread with a piece of its own waits for nobody, see `workers`.
+    A thread with its own piece waits for no other, see `workers`.
     """
     batch, lock = pieces[-1][1].stop, Lock()
 
@@ -262,7 +262,7 @@ def in_pieces(
 
 
 def crew_of(like: Any) -> Workers | None:
-    """The threads for arrays of this library; None where another's tensors may not be written."""
+    """The threads for a library's arrays; None in PyTorch's inference mode, which blocks writes."""
     if not hasattr(like, "detach"):
         return crew(False, 0)
     import torch
@@ -272,19 +272,19 @@ def crew_of(like: Any) -> Workers | None:
 
 @lru_cache(maxsize=4)
 def crew(torch: bool, threads: int) -> Workers:
-    """As many threads as the library has, kept."""
+    """The cached workers, as many threads as the library has."""
     return Workers(torch, threads or None)
 
 
 class Wider(Exception):
-    """An intervention that gives a value an axis that it did not have, as for each sequence."""
+    """Raised for an intervention that adds an axis to a value, such as one for each sequence."""
 
 
 def recording(
     program: Program, fed: Feeding, store: Mapping[Member, Value], names: Sequence[str] | None,
     changed: frozenset[Member], form: Any,
 ) -> Replay | None:  # fmt: skip
-    """The recording for these shapes, made when they first come; None if they are evaluated."""
+    """The recording for these shapes, made at their first use; None if they are evaluated."""
     shapes = tuple((m, tuple(store[m].array.shape), store[m].axes) for m in fed.inputs)
     key = (shapes, form, None if names is None else tuple(names), changed)
 
@@ -301,7 +301,7 @@ def recording(
 def lent(like: Any, weights: Iterable[Array], positions: int) -> bool:
     """Whether NumPy computes on PyTorch's memory.
 
-    PyTorch's calls cost more than NumPy's, which is felt where there is little to compute.
+    PyTorch's calls cost more than NumPy's, which matters if there is little to compute.
     """
     if not hasattr(like, "detach") or like.device.type != "cpu" or dtype_of(like) not in KINDS:
         return False
@@ -309,18 +309,18 @@ def lent(like: Any, weights: Iterable[Array], positions: int) -> bool:
 
 
 def in_numpy(array: Any) -> np.ndarray:
-    """A tensor's memory as NumPy's."""
+    """A tensor's memory as a NumPy array."""
     found: np.ndarray = array.detach().numpy()
     return found
 
 
 def dtype_of(like: Any) -> str:
-    """``float32``, in any library."""
+    """The name of the dtype, such as ``float32``, in any library."""
     return str(like.dtype).removeprefix("torch.")
 
 
 def signature(fed: Feeding, changes: bool) -> Any:
-    """What arrays a run is of and how its weights lie in memory; None if it is not replayed."""
+    """The library, dtype and weight strides of a run; None if it cannot be replayed."""
     like: Any = fed.like
     library = ""
     if fed.weights.layout is None:
@@ -349,7 +349,7 @@ def signature(fed: Feeding, changes: bool) -> Any:
 
 
 def changed(changes: Changes, compiler: Compiler, s: KernelStep) -> Call:
-    """What an intervention makes of a value: found when the call is made."""
+    """A call that writes an intervention's result; the intervention is looked up at each call."""
     member, at = s.attrs
     put = compiler.library.put
     value, out = (compiler.view(n, *at) for n in (s.reads[0].base, s.node))
@@ -357,9 +357,9 @@ def changed(changes: Changes, compiler: Compiler, s: KernelStep) -> Call:
 
 
 def as_it_lies(space: Recorder, name: Any, array: Array, kind: str) -> Node:
-    """An array as a view of the memory that it lies in, however it does.
+    """A node for an array as a view of its memory, whatever its strides.
 
-    So a weight that is a transposed part of a file's tensor is used where it is.
+    So a weight that is a transposed part of a file's tensor is used without a copy.
     """
     shape = tuple(array.shape)
     if in_rows(array):
@@ -370,12 +370,12 @@ def as_it_lies(space: Recorder, name: Any, array: Array, kind: str) -> Node:
 
 
 def in_rows(array: Array) -> bool:
-    """Whether an array's entries lie one after the other."""
+    """Whether an array is contiguous in row-major order."""
     return bool(array.is_contiguous() if hasattr(array, "detach") else array.flags.c_contiguous)
 
 
 def strides_of(array: Array) -> tuple[int, ...]:
-    """Entries from one to the next, by axis."""
+    """The strides in entries, by axis."""
     if hasattr(array, "detach"):
         return tuple(array.stride())
     each = array.itemsize
@@ -385,14 +385,14 @@ def strides_of(array: Array) -> tuple[int, ...]:
 
 
 def span(shape: Sequence[int], strides: Sequence[int]) -> int:
-    """How many entries there are from the first to the last."""
+    """The number of entries in memory from the first to the last."""
     if 0 in shape:
         return 0
     return 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
 
 
 def in_a_row(array: Array) -> Array:
-    """The stretch of memory that an array lies in."""
+    """The stretch of memory that an array occupies, as a vector."""
     if in_rows(array):
         return array.detach().reshape(-1) if hasattr(array, "detach") else array.reshape(-1)
     count = span(array.shape, strides_of(array))

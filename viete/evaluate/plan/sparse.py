@@ -23,7 +23,7 @@ from viete.evaluate.plan.recorder import Recorder
 class RowTerm:
     """One term of a sum: its steps and its result, on stand-ins for the operands of the sum.
 
-    ``operands`` are their names in ``space``, in order, and whether rows of them are taken.
+    ``operands`` maps their names in ``space``, in order, to whether rows of them are taken.
     """
 
     space: Recorder
@@ -36,7 +36,7 @@ class RowTerm:
 
 
 def sum_of_rows(it: FastArrays, kept: Node, rows: Mapping[str, Value], term: Term) -> Node:
-    """As `FastArrays.sum_of_rows`, one node. Raises Unrecordable for terms that mix rows."""
+    """As `FastArrays.sum_of_rows`, as one node. Raises Unrecordable for terms that mix rows."""
     outer, lookup, memo = it.xp, it.lookup, it.memo
     others: dict[Node, None] = {}  # what the terms look up besides the rows
     recorded: list[tuple[Recorder, list[KernelStep], Node]] = []
@@ -78,7 +78,7 @@ def sum_of_rows(it: FastArrays, kept: Node, rows: Mapping[str, Value], term: Ter
 
 
 def by_rows(step: KernelStep) -> bool:
-    """Whether a step takes rows to rows, or is of no rows."""
+    """Whether a step maps rows to rows, or involves no rows."""
     if step.lead is None or step.node.lead is None:
         return all(a.base.lead is None for a in step.reads)
     return all(a.lead is not None or a.base.lead is None for a in step.reads)

@@ -21,15 +21,15 @@ Spread = Callable[[Over, int], None]  # do something over 0 … n, in one or sev
 
 
 def at_once(f: Over, count: int) -> None:
-    """``f`` over 0 … count, here and now."""
+    """Call ``f`` over 0 … count in one stretch."""
     f(slice(0, count))
 
 
 class Alone:
-    """BLAS on one thread for as long as anyone is inside: its number of threads is the process's.
+    """Limits BLAS to one thread while any caller is inside; the limit is for the whole process.
 
-    The first to come in sets the limit, and the last to go lifts it. If each restored the number
-    that it had found, whoever came in second would leave the process with one thread for good.
+    The first caller sets the limit, and the last lifts it. If each restored the number that it had
+    found, the second would leave the process with one thread for good.
     """
 
     def __init__(self) -> None:
@@ -52,13 +52,13 @@ class Alone:
                     self.leave()
 
     def leave(self) -> None:
-        """The limit is lifted."""
+        """Lift the limit."""
         restore, self.restore = self.restore, None
         if restore is not None:
             restore()
 
     def forked(self) -> None:
-        """In a forked child nobody is inside: the threads that were are the parent's alone."""
+        """Reset in a forked child: the threads inside belong to the parent."""
         self.inside, self.lock = 0, Lock()
         self.leave()
 
@@ -69,7 +69,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class Workers:
-    """As many threads as the array library would use, or ``threads``; each keeps to itself."""
+    """As many threads as the array library would use, or ``threads``; each works separately."""
 
     def __init__(self, torch: bool, threads: int | None = None) -> None:
         from threadpoolctl import ThreadpoolController
@@ -86,7 +86,7 @@ class Workers:
         self.pools: dict[int, ThreadPoolExecutor] = {}  # by process: no thread goes into a fork
 
     def run(self, tasks: Sequence[Callable[[], Any]]) -> None:
-        """All tasks at once, at most as many as there are threads."""
+        """Run all tasks at once, at most one for each thread."""
         pool = self.pools.get(os.getpid())
         if pool is None:
             pool = ThreadPoolExecutor(self.count, initializer=self.no_others)
@@ -99,10 +99,10 @@ class Workers:
             torch.set_num_threads(torch.get_num_threads())
 
     def spread(self, f: Over, count: int) -> None:
-        """``f`` over 0 … count, in as many stretches as there are threads.
+        """Call ``f`` over 0 … count, in one stretch for each thread.
 
-        In one on NumPy: threads that pass Python on after every few microseconds are slower than
-        one.
+        On NumPy in a single stretch: threads that pass Python on after every few microseconds are
+        slower than one.
         """
         if self.count == 1:
             return at_once(f, count)
@@ -114,7 +114,7 @@ class Workers:
 
     @contextmanager
     def by_itself(self) -> Iterator[None]:
-        """Operations of this thread take no others."""
+        """Keep the operations of this thread on this thread."""
         if not self.torch:
             with alone(self.blas):
                 yield
@@ -129,7 +129,7 @@ class Workers:
             torch.set_num_threads(before)
 
     def no_others(self) -> None:
-        """PyTorch's operations on this thread take no others."""
+        """Keep PyTorch's operations of this thread on this thread."""
         if self.torch:
             import torch
 
