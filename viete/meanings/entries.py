@@ -31,7 +31,7 @@ from viete.notation.tree import Apply
 
 
 class Namespace(ABC):
-    """What stands in for NumPy. ``dtype`` is that of its arrays; conditions may be plain bools."""
+    """Replaces NumPy for arrays of one dtype (``dtype``); conditions may be plain bools."""
 
     __name__ = "entries"
     dtype: Any
@@ -40,7 +40,7 @@ class Namespace(ABC):
 
     @classmethod
     def of(cls, card: CardData) -> Self:
-        """The namespace of one run of a card."""
+        """The namespace for one run of a card."""
         return cls()
 
     def __getattr__(self, name: str) -> Any:
@@ -50,11 +50,11 @@ class Namespace(ABC):
 
     @abstractmethod
     def lifted(self, x: Any) -> Any:
-        """An array or a plain number as entries; conditions stay what they are."""
+        """An array or a plain number as entries; conditions are unchanged."""
 
     @abstractmethod
     def alone(self, x: Any) -> Any:
-        """An entry without axes: a fraction where it is one, since sizes and bounds must be."""
+        """An entry without axes: a fraction if it equals one, since sizes and bounds must be."""
 
     def scalar(self, op: str, args: list[Any]) -> Any:
         """One primitive on entries without axes."""
@@ -62,7 +62,7 @@ class Namespace(ABC):
 
     @abstractmethod
     def places(self, x: np.ndarray) -> np.ndarray:
-        """Entries as whole numbers, where they say which members of an axis are taken."""
+        """Entries as whole numbers, for use as indices."""
 
     @abstractmethod
     def pi(self) -> Any:
@@ -70,15 +70,15 @@ class Namespace(ABC):
 
     @abstractmethod
     def entrywise(self, op: str, arrays: list[Any]) -> Any:
-        """One primitive on arrays (or entries) that line up."""
+        """One primitive on aligned arrays (or entries)."""
 
     @abstractmethod
     def fold(self, op: str, array: np.ndarray, axis: int) -> Any:
-        """An axis folded away by ``sum``, ``mean``, ``max``, ``min`` or ``argmax``."""
+        """An axis reduced by ``sum``, ``mean``, ``max``, ``min`` or ``argmax``."""
 
     @abstractmethod
     def matmul(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """Products of matrices, one for each place of the leading axes."""
+        """Matrix products, one for each place of the leading axes."""
 
 
 class Entries(Arrays):
@@ -161,8 +161,8 @@ def run_entries(
     """Run a program on entries of one kind.
 
     ``weights`` are arrays or nested lists, in the shapes of `parameter_shapes`, of whole numbers,
-    fractions or floats; a float is the dyadic fraction that it is, and so is what an intervention
-    in ``put`` gives. Raises VieteError for weights that do not fit or are not finite.
+    fractions or floats; a float is the dyadic fraction that it stores, also where an intervention
+    in ``put`` returns it. Raises VieteError for weights that do not fit or are not finite.
     """
     if not isinstance(weights, Mapping):
         raise VieteError(
@@ -197,7 +197,7 @@ def entries(space: Namespace, given: Any, what: str) -> np.ndarray:
 
 
 def exact_array(given: Any, what: str, read: Callable[[Any], Any] = as_fraction) -> np.ndarray:
-    """Any library's array, or nested lists: finite floats, or what ``read`` makes of entries."""
+    """Any library's array, or nested lists, as finite floats, or as results of ``read``."""
     if hasattr(given, "detach"):  # PyTorch: wider floats hold bfloat16 exactly
         given = given.detach().cpu()
         given = given.double() if is_float(given) else given

@@ -34,7 +34,7 @@ Bounds = np.ndarray  # of INTERVAL
 
 
 def bounds(lower: Any, upper: Any) -> Bounds:
-    """An array of intervals; where a bound is NaN, nothing is known."""
+    """An array of intervals; a NaN bound gives (−∞, ∞)."""
     unknown = np.isnan(lower) | np.isnan(upper)
     out = np.empty(np.shape(unknown), INTERVAL)
     out["lower"], out["upper"] = np.where(unknown, -np.inf, lower), np.where(unknown, np.inf, upper)
@@ -46,7 +46,7 @@ def ends(x: Bounds) -> tuple[np.ndarray, np.ndarray]:
 
 
 def down(x: np.ndarray, error: np.ndarray) -> np.ndarray:
-    """A lower bound of x + error, where the error is less than a unit in the last place."""
+    """A lower bound of x + error, for an error below one unit in the last place."""
     return np.where(error >= 0, x, np.nextafter(x, -np.inf))
 
 
@@ -55,21 +55,21 @@ def up(x: np.ndarray, error: np.ndarray) -> np.ndarray:
 
 
 def two_sum(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The sum, and its error: NaN where that is not known (Knuth 1969)."""
+    """The sum and its error, NaN if unknown (Knuth 1969)."""
     s = a + b
     z = s - a
     return s, np.where(np.isinf(a) | np.isinf(b), 0, (a - (s - z)) + (b - z))
 
 
 def split(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Two halves of a number's digits, whose products are exact."""
+    """Two halves of a number's digits, with exact products."""
     y = SPLIT * x
     high = y - (y - x)
     return high, x - high
 
 
 def two_product(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The product, and its error: NaN where that is not known (Dekker 1971). 0 times ∞ is 0."""
+    """The product and its error, NaN if unknown (Dekker 1971). 0 times ∞ is 0."""
     zero = (a == 0) | (b == 0)
     p = np.where(zero, 0.0, a * b)
     (a1, a2), (b1, b2) = split(a), split(b)
@@ -100,7 +100,7 @@ def neg(x: Bounds) -> Bounds:
 
 
 def of_corners(rule: Callable[..., tuple[np.ndarray, np.ndarray]], x: Bounds, y: Bounds) -> Bounds:
-    """The least and the greatest of the four results at the ends of two intervals."""
+    """The least and greatest of the four results at the ends of two intervals."""
     found = [rule(a, b) for a in ends(x) for b in ends(y)]
     lower = np.minimum.reduce([down(*f) for f in found])
     return bounds(lower, np.maximum.reduce([up(*f) for f in found]))
@@ -132,12 +132,12 @@ def mod(x: Bounds, y: Bounds) -> Bounds:
 
 
 def certain(x: Bounds) -> np.ndarray:
-    """Where an interval is one number."""
+    """Whether each interval is a single number."""
     return np.asarray((x["lower"] == x["upper"]) & np.isfinite(x["lower"]))
 
 
 def power(x: Bounds, p: Bounds) -> Bounds:
-    """x^p: by products for one whole p, by a root for halves of one, else as e^(p log x)."""
+    """x^p: by products for whole p, by a root for half-integers, else as e^(p log x)."""
     twice = 2 * p["lower"]
     if p.shape or not certain(p) or twice != np.floor(twice) or abs(twice) > 128:
         return FUNCTIONS["exp"](mul(p, FUNCTIONS["log"](x)))
@@ -189,7 +189,7 @@ def float_below(x: arb) -> float:
 def outward(
     rule: Callable[..., float], lower: Sequence[np.ndarray], upper: Sequence[np.ndarray]
 ) -> Bounds:
-    """Intervals by a rule of floats, ``rule(1, …)`` of lower ends and ``rule(-1, …)`` of upper."""
+    """Intervals by a rule on floats: ``rule(1, …)`` for lower ends, ``rule(-1, …)`` for upper."""
     ways = (np.frompyfunc(partial(rule, way), len(of), 1)(*of)
             for way, of in ((1, lower), (-1, upper)))  # fmt: skip
     return bounds(*(np.asarray(x, np.float64) for x in ways))
@@ -198,9 +198,9 @@ def outward(
 def increasing(
     rule: Callable[[arb], arb], least: float, low: float, high: float
 ) -> Callable[[Bounds], Bounds]:  # fmt: skip
-    """A function that never falls, by Arb at both ends of an interval.
+    """A non-decreasing function, evaluated by Arb at both ends of an interval.
 
-    It is defined from ``least`` on, and goes from ``low`` to ``high``.
+    It is defined from ``least`` on, and increases from ``low`` to ``high``.
     """
 
     def at(way: int, x: float) -> float:
@@ -217,7 +217,7 @@ def increasing(
 
 
 def turning(rule: Callable[[arb], arb]) -> Callable[[Bounds], Bounds]:
-    """Sine or cosine, by Arb on a ball around the interval."""
+    """Sine or cosine, evaluated by Arb on a ball around the interval."""
 
     def at(way: int, a: float, b: float) -> float:
         if math.isinf(a) or math.isinf(b):
@@ -282,7 +282,7 @@ class Intervals(Namespace):
             return bounds(float_below(arb.pi()), -float_below(-arb.pi()))
 
     def scalar(self, op: str, args: list[Any]) -> Any:
-        """Fractions, which may be sizes or places, stay what they are."""
+        """As `Namespace.scalar`, but fractions, which may be sizes or indices, stay exact."""
         found = exact_scalar(op, args)
         return super().scalar(op, args) if found is None else found
 
@@ -309,7 +309,7 @@ class Intervals(Namespace):
 
 
 def nearest(way: int, a: Any) -> float:
-    """A number as a float, rounded down for the ``way`` 1 and up for −1."""
+    """A number as a float, rounded down if ``way`` is 1 and up if it is −1."""
     if isinstance(a, float):
         return a
     try:
@@ -321,7 +321,7 @@ def nearest(way: int, a: Any) -> float:
 
 
 def argmax(rows: Bounds) -> Bounds:
-    """Between the first and the last place that may be the greatest; the first of equals counts."""
+    """The range of indices that may be greatest, from first to last; the first of equals counts."""
     may = rows["upper"] >= rows["lower"].max(axis=0)
     first, last = may.argmax(axis=0), len(rows) - 1 - may[::-1].argmax(axis=0)
     others = np.where(np.arange(len(rows)).reshape(-1, *[1] * first.ndim) == first, -np.inf,

@@ -40,7 +40,7 @@ MEANINGS: Mapping[str, Callable[[], type[EntryRun]] | None] = {
 
 
 def meaning_of(run: Run) -> str:
-    """The word for the numbers that a run is in."""
+    """The word for the number system of a run."""
     own = isinstance(run, EntryRun)
     return next((word for word, kind in MEANINGS.items()
                  if own and kind is not None and isinstance(run, kind())), "float")  # fmt: skip
@@ -54,24 +54,24 @@ def run(
 ) -> Run:  # fmt: skip
     """Run a model's equations on arrays: NumPy, PyTorch or JAX, whichever the weights are.
 
-    ``tokens``, of shape (n) or (batch, n), goes to the card's first input, others are given by
-    name: ``y=[1, 4, 1]``, or ``inputs={"names": [1, 4, 1]}`` where an option has that name too.
-    ``weights`` maps the names in `parameter_shapes` to arrays. With ``names`` only those
-    values are computed and kept; otherwise all are. ``put`` maps names of values to arrays
-    that take their places, or to functions: what one makes of the array that ``run[name]`` would
-    be takes its place. ``exact_definitions`` follows the definitions of named functions to the
-    letter instead of their fast versions. ``meaning`` says which numbers are computed with:
-    'float'; 'exact', of which nothing is rounded, and values are arrays of
-    `viete.meanings.exact.numbers.Number`; or 'interval', two floats between which the exact number
-    lies, see `viete.meanings.interval`. Of both weights may be fractions too.
+    ``tokens``, of shape (n) or (batch, n), goes to the card's first input; others are given by
+    name: ``y=[1, 4, 1]``, or ``inputs={"names": [1, 4, 1]}`` where an option has the same name.
+    ``weights`` maps the names in `parameter_shapes` to arrays. With ``names`` only those values are
+    computed and kept; otherwise all are. ``put`` maps names of values to arrays that replace them,
+    or to functions, which get the array ``run[name]`` and return its replacement.
+    ``exact_definitions`` follows the definitions of named functions to the letter instead of their
+    fast versions. ``meaning`` is the number system: 'float'; 'exact', which rounds nothing, and
+    whose values are arrays of `viete.meanings.exact.numbers.Number`; or 'interval', two floats
+    between which the exact number lies, see `viete.meanings.interval`. In the latter two, weights
+    may be fractions too.
 
     Inputs are copied, weights are not. Under ``jax.jit``, ``jax.grad`` or ``torch.func`` arrays
     have no values that could be checked. The values of a model's weights are checked once, and
-    again where an array is replaced, but not where a number is written into one.
+    again if an array is replaced, but not if a number is written into one.
 
     Raises VieteError for a missing, mis-shaped or non-finite weight, a token out of range, a text
-    longer than the card's context and one without any place that a change is of; in an exact run
-    also for a division by exactly zero, and where a comparison cannot be decided.
+    longer than the card's context, and a text without any position that a change is for; in an
+    exact run also for a division by exactly zero, and for a comparison that cannot be decided.
     """
     ready = program(card)
     tokens, weights = by_keyword(card, tokens, weights, more)
@@ -94,7 +94,7 @@ def run(
 
 
 def check_options(card: CardData, options: Mapping[str, Any], kind: Any) -> None:
-    """Refuse an option that is no such option, where the card has an input of its name."""
+    """Raise VieteError for an invalid option if the card has an input of the same name."""
     own = {i.name for i in card.inputs}
     for name, value in options.items():
         if name in own and value is not None and not isinstance(value, kind):
@@ -107,9 +107,9 @@ def check_options(card: CardData, options: Mapping[str, Any], kind: Any) -> None
 def by_keyword(
     card: CardData, tokens: Any, weights: Any, more: dict[str, Any]
 ) -> tuple[Any, Mapping[str, Array]]:  # fmt: skip
-    """Tokens and weights given by these words, which are taken out of ``more``.
+    """Tokens and weights, also if given by keyword in ``more``, from which they are removed.
 
-    Where the card has an input of that name, the word is the input's.
+    If the card has an input of that name, the keyword is the input's.
     """
     own = {i.name for i in card.inputs}
     found = {"tokens": tokens, "weights": weights}
@@ -124,7 +124,7 @@ def by_keyword(
 def inputs_of(
     card: CardData, tokens: Any, inputs: Mapping[str, Array] | None, more: Mapping[str, Array]
 ) -> dict[str, Array]:  # fmt: skip
-    """All inputs by name; ``tokens`` are the first. Raises VieteError for one given twice."""
+    """All inputs by name; ``tokens`` is the first. Raises VieteError for an input given twice."""
     known = program(card).inputs
     given = dict(by_own_names(card, inputs or {}, known))
     more = by_own_names(card, more, known)

@@ -25,7 +25,7 @@ from viete.sampling.stepping import BATCH, last_row, without_gradients
 
 @dataclass
 class Room:
-    """The rows of a value so far, in an array with room for as many as the context has.
+    """The rows of a value so far, in an array with room for the whole context.
 
     ``of`` is the value, ``along`` the axis of its rows.
     """
@@ -40,7 +40,7 @@ class Room:
         return self.array[(*(slice(None),) * self.along, slice(start, stop))]
 
     def grown(self, xp: Any, size: int) -> Room:
-        """Room for ``size`` rows, with those that there are."""
+        """A room for ``size`` rows, with the present rows copied."""
         there = self.rows(0, self.filled)
         shape = list(there.shape)
         shape[self.along] = size - self.filled
@@ -48,7 +48,7 @@ class Room:
         return replace(self, array=xp.concat([there, rest], axis=self.along))
 
     def put(self, it: Arrays, v: Value, start: int, axes: tuple[str, ...] = ()) -> None:
-        """Write rows from ``start`` on; ``axes`` are the room's as ``v`` calls them."""
+        """Write rows from ``start`` on; ``axes`` are the room's axes as named in ``v``."""
         axes = axes or self.axes
         stop = start + v.size(axes[self.along])
         new = expand(it.xp, it.lift(v), v.axes, axes)
@@ -61,10 +61,10 @@ class Room:
 
 
 class Cached:
-    """`Steps` with a cache: the prompt runs through the card, later tokens through its form.
+    """`Steps` with a cache: the card runs on the prompt, its incremental form on later tokens.
 
-    The rows that later positions read lie in arrays as long as the context. A step writes its own
-    behind those that are there, so that none is copied, and costs what one position costs.
+    The rows that later positions read lie in arrays as long as the context. A step writes its rows
+    after the present ones, so that none is copied, and costs what one position costs.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Cached:
         return {n for s in sizes if s is not None for n in s.names()}
 
     def needed(self, goal: set[Member]) -> list[Step]:
-        """The steps that lead to the scores and to the rows that are kept."""
+        """The steps that the scores and the cached rows need."""
         found: list[Step] = []
         for step in reversed(self.program.steps):
             if step.makes in goal:
@@ -108,7 +108,7 @@ class Cached:
         return found[::-1]
 
     def prefill(self, text: np.ndarray, count: int) -> np.ndarray:
-        """As `Steps.prefill`: the rooms are filled anew."""
+        """As `Steps.prefill`; fills the rooms anew."""
         with without_gradients(self.weights), np.errstate(all="ignore"):
             run = self.run_prompt(text, count, self.context)
             self.run = Run(self.program, self.invariant(run), run.arrays.like, self.sizes, True)
@@ -117,7 +117,7 @@ class Cached:
             return np.repeat(last_row(run, self.form.target, len(text)), count // len(text), 0)
 
     def run_prompt(self, text: np.ndarray, count: int, room: int) -> Run:
-        """The run of the card on a text, whose rows are kept in rooms for ``room`` of them."""
+        """The run of the card on a text, with its rows kept in rooms for ``room`` rows."""
         fed = Feeding(self.whole, {**self.inputs, self.tokens.name: text}, self.weights)
         run = Run(self.whole, fed.store, fed.like, fed.sizes, True)
         run.compute_members({self.target, *self.past.values(), *self.once})
@@ -126,13 +126,13 @@ class Cached:
         return run
 
     def invariant(self, run: Run) -> dict[Member, Value]:
-        """What no token changes: weights, other inputs, and what was computed once."""
+        """The values that no token changes: weights, other inputs, and values computed once."""
         keys = {p.name for p in self.form.model.parameters} | set(self.form.once)
         keys |= {i.name for i in self.form.model.inputs} - {i.name for i in self.along}
         return {m: v for m, v in run.store.items() if m[0] in keys - {self.tokens.name}}
 
     def room(self, run: Run, of: Member, count: int, room: int) -> Room:
-        """Room for a value's rows, with those that there are."""
+        """A room for ``room`` rows of a value, with the present rows copied."""
         v = run.store[of]
         lead = tuple(a for a in v.axes if a not in (BATCH, ROW, COL))
         core = tuple(a for a in (ROW, COL) if a in v.axes)
@@ -144,7 +144,7 @@ class Cached:
         return Room(of, array, axes, along, shape[along]).grown(xp, room)
 
     def stacked(self, it: Arrays, args: list[Value]) -> Value | None:
-        """``stack(K_past; K)``: the new rows written behind those before, and both seen as one."""
+        """``stack(K_past; K)``: the new rows written after the past ones, and a view of both."""
         a, b = args
         room = self.views.get(id(a.array))
         if room is None or room.array.dtype != it.lift(b).dtype:
@@ -182,7 +182,7 @@ class Cached:
             return last_row(run, self.form.target, len(tokens))
 
     def default(self, item: Input, it: Arrays) -> Value:
-        """What an input is at new positions, where nothing is said."""
+        """The default value of an input at new positions."""
         shape = [self.form.model.size(e) for e in item.shape]
         fill = self.form.model.size(item.default) if item.default is not None else None
         if fill is None:

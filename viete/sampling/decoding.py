@@ -16,14 +16,14 @@ Array = Any
 
 @dataclass(frozen=True)
 class Decoding:
-    """How a token is chosen, in this order: temperature, ``top_k``, ``top_p``, and by chance.
+    """Settings for choosing a token, applied in order: temperature, ``top_k``, ``top_p``, chance.
 
-    Scores are divided by ``temperature``. Of the tokens the ``top_k`` likeliest are left, and of
-    these the fewest that together have the probability ``top_p``: the last of them is the one that
-    reaches it. Of equally likely tokens the lower id comes first. ``greedy`` takes the likeliest.
+    Scores are divided by ``temperature``. Only the ``top_k`` likeliest tokens are kept, and of
+    these the fewest that together reach the probability ``top_p``, including the last one needed.
+    Among equally likely tokens the lower id comes first. ``greedy`` takes the likeliest.
 
     Raises VieteError for a temperature that is not above 0, a ``top_k`` below 1, a ``top_p``
-    outside (0, 1], and any of them beside ``greedy``.
+    outside (0, 1], and any of them together with ``greedy``.
     """
 
     temperature: float = 1.0
@@ -49,7 +49,7 @@ class Decoding:
             )
 
     def probabilities(self, scores: Array) -> np.ndarray:
-        """What each token is chosen with: float64, of the shape (V) of ``scores``."""
+        """The probability of each token: float64, of the shape (V) of ``scores``."""
         z = checked(scores)
         if self.greedy:
             return (np.arange(len(z)) == np.argmax(z)).astype(np.float64)
@@ -68,7 +68,7 @@ class Decoding:
         return p
 
     def token(self, scores: Array, chance: np.random.Generator) -> int:
-        """The id of a token; ``chance`` is drawn from once, and not at all when greedy."""
+        """A token's id; draws once from ``chance``, and not at all if greedy."""
         if self.greedy:
             return int(np.argmax(checked(scores)))
         total = np.cumsum(self.probabilities(scores))
@@ -78,7 +78,7 @@ class Decoding:
 
 
 def checked(scores: Array) -> np.ndarray:
-    """Scores in float64. Raises VieteError where one is not a number or none can be chosen."""
+    """Scores in float64. Raises VieteError if one is NaN or +∞, or all are −∞."""
     z = np.asarray(scores, np.float64)
     if np.isnan(z).any() or (z == np.inf).any() or not (z > -np.inf).any():
         raise VieteError(
@@ -89,7 +89,7 @@ def checked(scores: Array) -> np.ndarray:
 
 
 def number(x: object) -> bool:
-    """Whether something is a real number, and no truth value."""
+    """Whether an object is a real number, not a truth value."""
     return isinstance(x, Real) and not isinstance(x, bool)
 
 

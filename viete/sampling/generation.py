@@ -35,23 +35,23 @@ def sample(
     seed: int = 0, cache: bool = True, keep: int | None = None, put: Put | None = None,
     **inputs: Array,
 ) -> Iterator[Drawn]:  # fmt: skip
-    """Go on with a text, token by token: yields a token for each of ``count`` samples as it comes.
+    """Continue a text, token by token: yields a token for each of ``count`` samples as it is drawn.
 
     >>> for token, in sample(model, weights, [3, 1, 4], most=20): ...    # doctest: +SKIP
 
-    How a token is chosen: see `viete.sampling.decoding.Decoding`. A sample ends after ``most``
+    `viete.sampling.decoding.Decoding` describes how a token is chosen. A sample ends after ``most``
     tokens or a token of ``stop`` (an id, several, or a function of the sample's new tokens); the
-    others go on, with None in its place. Sample k draws from a generator of its own, made from
-    ``seed`` and k, so that the first sample is the same however many there are.
+    others go on, with None in its place. Sample k draws from a separate generator, made from
+    ``seed`` and k, so that the first sample is the same for every ``count``.
 
-    With ``cache`` the card's incremental form computes new positions alone; where there is none, a
+    With ``cache`` the card's incremental form computes new positions only; if it has none, a
     warning says why and the whole text is run for every token, as without. The tokens are the same
     but for rounding. A text longer than the context is cropped to its last ``keep`` tokens (by
     default as many as the context has). Every kept token then has another position, so that no
-    cache of it is any use: with the default every token runs the whole context from there on; with
-    half the context a cache is made anew every half context, which is faster. ``put`` is that
-    of `viete.meanings.run.run`; with it every token runs the whole text. ``inputs`` are the
-    card's others, such as the source of a translation.
+    cache of it is of use: with the default every token runs the whole context from there on; with
+    half the context a cache is made anew every half context, which is faster. ``put`` is that of
+    `viete.meanings.run.run`; with it every token runs the whole text. ``inputs`` are the card's
+    others, such as the source of a translation.
 
     Raises VieteError for bad settings, tokens and weights, and a card without scores.
     """
@@ -94,7 +94,7 @@ def sample(
 
 
 def check_count(card: CardData, positions: int, size: int, count: int) -> None:
-    """Refuse more samples at once than there is room for: their scores, and what a cache keeps."""
+    """Raise VieteError for more samples at once than fit into memory, with scores and caches."""
     if count * size < LARGE:
         return
     found = counted(card, positions)
@@ -107,7 +107,7 @@ def draw_tokens(
     steps: Steps, full: Steps, choice: Decoding, text: list[int], most: int,
     ended: Callable[[list[int]], bool], count: int, seed: int, context: int, keep: int,
 ) -> Iterator[Drawn]:  # fmt: skip
-    """The tokens of checked settings; ``full`` gives the scores once the context is full."""
+    """The tokens for checked settings; ``full`` gives the scores once the context is full."""
     chances = [np.random.default_rng([seed, k]) for k in range(count)]
     new: list[list[int]] = [[] for _ in range(count)]
     going = [True] * count
@@ -139,7 +139,7 @@ def stepper(
     card: CardData, weights: Mapping[str, Array], inputs: Mapping[str, Array], context: int,
     cache: bool,
 ) -> Steps:  # fmt: skip
-    """With a cache, or where there is none to be had without."""
+    """Steps with a cache; without one, and a warning, if the card has no incremental form."""
     if cache:
         try:
             return Incremental(card, weights, inputs, context)
@@ -150,7 +150,7 @@ def stepper(
 
 
 def prompt_of(prompt: Sequence[int] | Array, card: CardData, size: int) -> list[int]:
-    """The ids of a prompt, checked."""
+    """The checked ids of a prompt."""
     ids = np.asarray(host(prompt) if hasattr(prompt, "dtype") else list(prompt))
     if ids.ndim != 1 or not len(ids):
         raise VieteError(f"{card.title} continues a text: the prompt needs at least one token")
@@ -163,7 +163,7 @@ def prompt_of(prompt: Sequence[int] | Array, card: CardData, size: int) -> list[
 
 
 def stopping(stop: Stop | None, size: int) -> Callable[[list[int]], bool]:
-    """Whether a sample is at its end, given its new tokens."""
+    """A function that tells from a sample's new tokens whether it has ended."""
     if stop is None:
         return lambda new: False
     if callable(stop):

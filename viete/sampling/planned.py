@@ -24,10 +24,10 @@ LEAST = 64  # positions that there is room for at first
 
 
 class Planned(Cached):
-    """`Cached` by the incremental form whose shapes stay, a `StepReplay` of which makes the steps.
+    """`Cached` by the incremental form of fixed shapes, with a `StepReplay` for each step.
 
-    The room doubles until it is the context. Raises Unrecordable, in `prefill`, where a step cannot
-    be recorded.
+    The room doubles until it is the context. `prefill` raises Unrecordable if a step cannot be
+    recorded.
     """
 
     replay: StepReplay
@@ -45,14 +45,14 @@ class Planned(Cached):
             return np.repeat(last_row(run, self.form.target, len(text)), count // len(text), 0)
 
     def larger(self, length: int) -> int:
-        """Room for one position more, at least."""
+        """A number of rows with room for at least one more position."""
         room = LEAST
         while room <= length:
             room *= 2
         return min(room, self.context)
 
     def prepare(self, run: Run, count: int, room: int) -> None:
-        """Make the calls for rooms of this size."""
+        """Compile the calls for rooms of this size."""
         whole = {m: Value(plain(run.arrays.lift(v)), v.axes) for m, v in self.constants.items()}
         given = whole | {m: Value(r.array, r.axes) for m, r in self.rooms.items()}
         self.sizes |= {self.length: Fraction(1), self.form.start: Fraction(room)}
@@ -75,7 +75,7 @@ class Planned(Cached):
             return scores_of(found[..., -1, :], len(tokens))
 
     def grow(self) -> None:
-        """Rooms of twice the size, with the rows that there are."""
+        """Replace the rooms by larger ones, up to twice the size, and keep their rows."""
         room = self.larger(self.before)
         for member, old in self.rooms.items():
             filled = replace(old, filled=self.before)
@@ -84,9 +84,9 @@ class Planned(Cached):
 
 
 class Incremental:
-    """`Steps` with a cache: `Planned` where its form and calls are to be had, else `Cached`.
+    """`Steps` with a cache: `Planned` if its form and calls can be made, else `Cached`.
 
-    Raises VieteError for a card that has no incremental form.
+    Raises VieteError for a card without an incremental form.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class Incremental:
 
 
 def plain(array: Array) -> Array:
-    """The same array without a gradient."""
+    """The same array, detached from its gradient."""
     return array.detach() if hasattr(array, "detach") else array
 
 

@@ -29,9 +29,9 @@ PLACES, MOVES, FIXED = "places", "moves", "fixed"  # what values depend on
 class StepReplay:
     """One step of a program for one token in each of several texts.
 
-    ``given`` maps members to arrays with their axes: weights, the rooms, what is computed once;
+    ``given`` maps members to arrays with their axes: weights, rooms, and values computed once;
     ``rooms`` are those written to, ``tokens`` and ``places`` the inputs of a step. ``target`` is
-    computed. Raises Unrecordable where a step cannot be recorded.
+    computed. Raises Unrecordable if a step cannot be recorded.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class StepReplay:
         self.out = compiler.whole(scores)
 
     def step(self, tokens: np.ndarray, place: int) -> Array:
-        """The scores after one token more in each text, which stands at ``place``."""
+        """The scores after one more token in each text, at position ``place``."""
         self.place = place
         if self.library.torch:
             import torch
@@ -88,7 +88,7 @@ class StepReplay:
     def compiled(
         self, scores: Node, given: Mapping[Member, Array]
     ) -> tuple[list[Call], Compiler]:  # fmt: skip
-        """The calls of a step; all else is done here."""
+        """The calls of a step; fixed values are computed here."""
         for node in ancestors([scores]):
             if node not in self.depends:
                 self.depends[node] = self.dependence(node)
@@ -114,7 +114,7 @@ class StepReplay:
         return [*lookups, *calls[len(fixed) :]], compiler
 
     def dependence(self, node: Node) -> str:
-        """Whether a value changes from step to step, and if it does whether by its place alone."""
+        """Whether a value stays fixed, changes with the position only, or changes otherwise."""
         found = {self.depends[a] for a in node.args if isinstance(a, Node)}
         if node.of is not None:
             found.add(self.depends[node.of])
@@ -125,7 +125,7 @@ class StepReplay:
         return PLACES if found <= {PLACES, FIXED} and constant else MOVES
 
     def cache_update(self, compiler: Compiler, s: KernelStep) -> Call:
-        """A row of a room, taken from a value of one position."""
+        """A call that writes the row of one position into a room."""
         room, row = self.rows[s.reads[0].base.attrs[0]], compiler.whole(s.reads[1])
         before = (slice(None),) * s.attrs[0]
         new = row[(*before, 0)]
@@ -136,7 +136,7 @@ class StepReplay:
         return call
 
     def lookup(self, out: Array, table: Array) -> Call:
-        """What a position decides."""
+        """A call that copies a table's row of the current position."""
 
         def call() -> None:
             out[...] = table[self.place]
@@ -144,7 +144,7 @@ class StepReplay:
         return call
 
     def tables(self, wanted: set[Node], given: Mapping[Member, Array]) -> dict[Node, Array]:
-        """What positions alone decide, at every position."""
+        """The values that only depend on positions, at every position."""
         if not wanted:
             return {}
         places = np.zeros(1, np.int64)
@@ -165,7 +165,7 @@ class StepReplay:
         return {n: self.table(n, np.stack(rows)) for n, rows in tables.items()}
 
     def table(self, node: Node, rows: np.ndarray) -> Array:
-        """A table in the library and the precision of a step."""
+        """A table in the library and precision of a step."""
         dtype = self.library.kind(node.kind)
         if self.library.torch:
             import torch

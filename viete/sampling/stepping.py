@@ -21,17 +21,17 @@ BATCH = "batch"
 
 
 class Steps(Protocol):
-    """What gives the scores of the next token, for several texts of one length."""
+    """Computes the scores of the next token, for several texts of one length."""
 
     def prefill(self, text: np.ndarray, count: int) -> np.ndarray:
-        """After a text of shape (count, n), or (1, n) for ``count`` texts alike: (count, V)."""
+        """The scores after a text of shape (count, n), or (1, n) for equal texts: (count, V)."""
 
     def step(self, tokens: np.ndarray) -> np.ndarray:
-        """After one token more in each text: (count, 1) gives (count, V)."""
+        """The scores after one more token in each text: (count, 1) gives (count, V)."""
 
 
 class Whole:
-    """Without a cache: every step runs the card on the whole text."""
+    """Steps without a cache: each runs the card on the whole text."""
 
     def __init__(
         self, card: CardData, weights: Mapping[str, Array], inputs: Mapping[str, Array],
@@ -64,7 +64,7 @@ class Whole:
 
 
 def last_row(run: Run, target: str, count: int) -> np.ndarray:
-    """The scores at the last position, in NumPy: (count, V)."""
+    """The scores at the last position, as a NumPy array: (count, V)."""
     v = run.store[target, ()]
     axes = tuple(a for a in (BATCH, ROW, COL) if a in v.axes)
     array = permute(run.arrays.xp, run.arrays.lift(v), v.axes, axes)[..., -1, :]
@@ -72,13 +72,13 @@ def last_row(run: Run, target: str, count: int) -> np.ndarray:
 
 
 def scores_of(array: Array, count: int) -> np.ndarray:
-    """Scores as NumPy's floats, once for each text even if no token changes them."""
+    """Scores as NumPy floats, one row for each text even if no token changes them."""
     return np.broadcast_to(in_numpy(array), (count, array.shape[-1]))
 
 
 @contextmanager
 def without_gradients(weights: Mapping[str, Any]) -> Iterator[None]:
-    """On PyTorch nothing is kept for a derivative."""
+    """Disable PyTorch's recording of gradients, if the weights are tensors."""
     if not any(hasattr(w, "detach") for w in weights.values()):
         yield
         return

@@ -20,11 +20,11 @@ def sample_texts(
     prompt: str | Sequence[int], *,
     stop: Sequence[str] = (), stop_tokens: Sequence[str] = (), count: int = 1, **options: Any,
 ) -> Iterator[tuple[int, str]]:  # fmt: skip
-    """Go on with a text: yields (sample, piece of text) as the pieces come, all samples at once.
+    """Continue a text: yields (sample, piece of text) as the pieces are drawn, all samples at once.
 
     A sample ends with the first of the texts ``stop``, or of the tokens ``stop_tokens``; both are
     part of it. Other options are those of `sample`. An empty prompt begins after the vocabulary's
-    end of a text, where it has one. A prompt with tokens that are not text of it is given as ids.
+    end-of-text token, if it has one. A prompt with tokens that no text spells is given as ids.
 
     Raises VieteError for a prompt or an end that the vocabulary cannot spell, and as `sample` does.
     """
@@ -43,14 +43,14 @@ def sample_texts(
 
 
 def fits(card: CardData, vocabulary: Vocabulary) -> None:
-    """That a vocabulary has a token for every score."""
+    """Check that a vocabulary has no more tokens than the card has scores."""
     size = vocabulary_size(card)
     if len(vocabulary) > size:
         raise VieteError(f"the vocabulary has {len(vocabulary)} tokens, but the card only {size}")
 
 
 def prompt_ids(prompt: str, vocabulary: Vocabulary) -> list[int]:
-    """A prompt as ids."""
+    """The ids of a prompt."""
     if prompt:
         return [int(k) for k in spelled(prompt, vocabulary, "the prompt")]
     if vocabulary.end is None:
@@ -69,7 +69,7 @@ def spelled(text: str, vocabulary: Vocabulary, what: str) -> Iterable[int]:
 
 
 def token_of(text: str, vocabulary: Vocabulary) -> int:
-    """The one token that is this text."""
+    """The single token that spells a text."""
     ids = list(spelled(text, vocabulary, "the stop token")) if text else []
     if len(ids) != 1:
         raise VieteError(f"{text!r} is not a single token; give a longer text to stop at as --stop")
@@ -79,8 +79,8 @@ def token_of(text: str, vocabulary: Vocabulary) -> int:
 class GrowingTexts:
     """The texts of several samples as they grow.
 
-    ``last`` are tokens that end one. A text to stop at may end within a token; what comes after it
-    is left out.
+    ``last`` are the tokens that end a sample. A text to stop at may end within a token; the rest of
+    the token is left out.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class GrowingTexts:
         self.shown = [0] * count  # characters of each text that were given out
 
     def text(self, ids: Sequence[int]) -> tuple[str, bool]:
-        """The text of ids, and whether it has come to a text to stop at."""
+        """The text of ids, and whether it contains a text to stop at."""
         text = self.vocabulary.decode(ids)
         ends = [text.find(s) + len(s) for s in self.stop if s in text]
         return (text[: min(ends)], True) if ends else (text, False)
@@ -111,7 +111,7 @@ class GrowingTexts:
                 yield k, piece
 
     def grown(self, k: int, text: str, whole: bool) -> str:
-        """What is new of a text; a character that is not whole yet is waited for."""
+        """The new part of a text; an incomplete character is withheld until it is complete."""
         if not whole:
             text = text.rstrip(HALF)
         new = text[self.shown[k] :]
@@ -128,9 +128,9 @@ def without_words(tokens: Iterable[tuple[int | None, ...]]) -> Iterator[tuple[in
 
 
 def transcript(pieces: Iterable[tuple[int, str]], count: int, before: str) -> Iterator[str]:
-    """What to write of several growing texts: the first as it comes, the others when due.
+    """The output for several growing texts: the first as it grows, the others afterwards.
 
-    ``before`` stands before each; of several, under a line with its number.
+    ``before`` precedes each; of several, each follows a line with its number.
     """
     rest = [""] * count
     yield before if count == 1 else f"--- 1\n{before}"

@@ -33,12 +33,12 @@ GUARD = 32  # bits beyond those asked for
 
 
 class Atom:
-    """A real number with a definition: its ``kind``, and what it is ``of``.
+    """A real number with a definition: its ``kind``, and the argument ``of``.
 
-    A prime is of an int, e^m of the monomial m, all others of a quotient of older atoms. ``label``
-    is how a name is written, ``length`` how many letters and signs the atom takes, ``older`` are
-    the atoms of its definition, and ``decided`` atoms those among which equality is decided (see
-    `deciding`).
+    A prime has an int as argument, e^m the monomial m, all others a quotient of older atoms.
+    ``label`` is the spelling of a name, ``length`` the number of letters and signs of the atom,
+    ``older`` are the atoms of its definition, and ``decided`` atoms those among which equality is
+    decided (see `deciding`).
     """
 
     __slots__ = ("__weakref__", "age", "balls", "decided", "kind", "label", "length", "of", "older")
@@ -62,17 +62,17 @@ class Atom:
 
 
 def prime(p: int) -> Atom:
-    """A prime, which stands for its powers between 0 and 1."""
+    """The atom of a prime, for its powers between 0 and 1."""
     return interned("prime", p, p, ())
 
 
 def e_power(m: Monomial) -> Atom:
-    """The base e^m, for a product m of powers of primes."""
+    """The atom e^m, for a product m of powers of primes."""
     return interned("e", m, m, (a for a, _ in m))
 
 
 def function(kind: str, of: Any) -> Atom:
-    """``root``, ``exp``, ``erf``, … of a number."""
+    """The atom of a function (``root``, ``exp``, ``erf``, …) of a number."""
     return interned(kind, of.key, of, of.atoms())
 
 
@@ -82,7 +82,7 @@ def pi() -> Atom:
 
 
 def interned(kind: str, key: Any, of: Any, older: Iterable[Atom]) -> Atom:
-    """The atom of this kind and key, made when it first comes up."""
+    """The atom of this kind and key, made at its first use."""
     found = Atom.interned.get((kind, key))
     if found is None:
         found = Atom.interned[kind, key] = Atom(kind, of, older)
@@ -103,7 +103,7 @@ RULES: dict[str, Callable[[Atom, int], arb]] = {
 
 
 def enclosed(num: Terms, den: Terms, bits: int) -> arb:
-    """A ball of about ``bits`` bits that holds num/den (Johansson 2017, Arb)."""
+    """A ball of about ``bits`` bits that contains num/den (Johansson 2017, Arb)."""
     before = ctx.prec
     ctx.prec = bits + GUARD
     try:
@@ -120,12 +120,12 @@ def enclosed(num: Terms, den: Terms, bits: int) -> arb:
 
 
 def age(atom: Atom) -> int:
-    """How late it came up; sorting by it puts definitions before what they define."""
+    """The age of an atom; in this order definitions come before the atoms that use them."""
     return atom.age
 
 
 def closure(atoms: Iterable[Atom], bits: int | None = None) -> set[Atom]:
-    """The atoms, and all that their definitions are made of; those not yet enclosed to ``bits``."""
+    """The atoms and those in their definitions that have no enclosure with ``bits`` bits yet."""
     found: set[Atom] = set()
     todo = list(atoms)
     while todo:
@@ -137,18 +137,18 @@ def closure(atoms: Iterable[Atom], bits: int | None = None) -> set[Atom]:
 
 
 def quotient(atom: Atom, bits: int) -> arb:
-    """What the atom is of, at its atoms' enclosures."""
+    """The argument of an atom, at the enclosures of its atoms."""
     return divided(atom.of.num, atom.of.den, bits)
 
 
 def divided(num: Terms, den: Terms, bits: int) -> arb:
-    """A quotient at its atoms' enclosures."""
+    """A quotient at the enclosures of its atoms."""
     above = value(num, bits)
     return above if len(den) == 1 and den.get(()) == 1 else above / value(den, bits)
 
 
 def power(ball: arb, p: int) -> arb:
-    """ball^p by products: Arb's own power is undefined where a ball is centred at zero."""
+    """ball^p by products: Arb's power is undefined for a ball centred at zero."""
     out = arb(1)
     for _ in range(abs(p)):
         out *= ball
@@ -156,7 +156,7 @@ def power(ball: arb, p: int) -> arb:
 
 
 def value(t: Terms, bits: int) -> arb:
-    """A polynomial at its atoms' enclosures."""
+    """A polynomial at the enclosures of its atoms."""
     total = arb(0)
     for m, c in t.items():
         term = arb(c)

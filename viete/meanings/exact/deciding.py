@@ -38,17 +38,17 @@ FIRST_BITS = 64
 
 
 class Undecided(VieteError):
-    """A comparison that neither proof nor enclosure settles, at the precision reached."""
+    """Raised for a comparison that neither proof nor enclosure decides at the precision reached."""
 
 
 def enclosure_text(x: Quotient) -> str:
-    """An enclosure, for an error message."""
+    """An enclosure as text, for an error message."""
     ball = x.ball(64)
     return ball.str(8) if ball.is_finite() else "(-∞, ∞)"
 
 
 class Effort:
-    """The finest enclosure that a comparison took since this was last set back to 0."""
+    """The highest precision that a comparison needed since ``bits`` was last set to 0."""
 
     bits = 0
 
@@ -57,7 +57,7 @@ effort = Effort()
 
 
 def precisions(most: int = MOST_BITS) -> Iterator[int]:
-    """64, 128, … bits."""
+    """Precisions of 64, 128, … bits."""
     bits = FIRST_BITS
     while bits <= most:
         yield bits
@@ -65,7 +65,7 @@ def precisions(most: int = MOST_BITS) -> Iterator[int]:
 
 
 def is_zero(t: Terms) -> bool | None:
-    """Whether a polynomial in atoms is zero; None where that is unknown."""
+    """Whether a polynomial in atoms is zero; None if unknown."""
     if not t:
         return True
     if all(x.kind in ("prime", "e") for x in atoms_of(t)):
@@ -79,7 +79,7 @@ def is_zero(t: Terms) -> bool | None:
 
 @lru_cache(maxsize=1000)
 def proof(items: frozenset[tuple[Monomial, fmpq]]) -> tuple[bool | None, int]:
-    """`zero_by_elimination`, and the bits that it took: a lesson asks often for the same one."""
+    """`zero_by_elimination` and the bits it needed, cached: a lesson repeats the same questions."""
     before, effort.bits = effort.bits, 0
     try:
         return zero_by_elimination(dict(items)), effort.bits
@@ -88,7 +88,7 @@ def proof(items: frozenset[tuple[Monomial, fmpq]]) -> tuple[bool | None, int]:
 
 
 def apart(t: Terms, most: int, enough: Callable[[arb, int], bool] | None = None) -> bool:
-    """Whether an enclosure proves that it is not zero; ``enough`` says where to stop trying."""
+    """Whether an enclosure proves that a polynomial is not zero; ``enough`` says when to stop."""
     for bits in precisions(most):
         ball = enclosed(t, ONE, bits)
         if not ball.contains(0):
@@ -100,7 +100,7 @@ def apart(t: Terms, most: int, enough: Callable[[arb, int], bool] | None = None)
 
 
 def narrow(ball: arb, bits: int) -> bool:
-    """Whether a ball around 0 is so small that a proof of zero is worth its work.
+    """Whether a ball around 0 is so small that attempting a proof of zero is worthwhile.
 
     After many blocks the first enclosures are wide, or have no bounds at all.
     """
@@ -108,7 +108,7 @@ def narrow(ball: arb, bits: int) -> bool:
 
 
 def zero_by_elimination(t: Terms) -> bool | None:
-    """As `is_zero`, by taking the youngest root or name apart until only the decided are left."""
+    """As `is_zero`, by eliminating the youngest root or name until only decided atoms are left."""
     while True:
         if not t:
             return True
@@ -141,8 +141,8 @@ def zero_by_elimination(t: Terms) -> bool | None:
 def with_definition(t: Terms, name: Atom) -> Terms | None:
     """A name replaced by its definition, with all names over the same denominator at once.
 
-    So (Σ y_k² − d v)/v for y_k = c_k/√v is multiplied by v once, not once for each y_k. None where
-    it explodes.
+    So (Σ y_k² − d v)/v for y_k = c_k/√v is multiplied by v once, not once for each y_k. None if the
+    result grows too large.
     """
     den = name.of.den
     names = {name}
@@ -168,12 +168,12 @@ def with_definition(t: Terms, name: Atom) -> Terms | None:
 
 
 def degree(m: Monomial) -> int:
-    """Of a product of names, which have whole powers."""
+    """The degree of a product of names, which have whole powers."""
     return sum(int(p) for _, p in m)
 
 
 def sign(num: Terms, den: Terms) -> int | None:
-    """−1, 0 or 1; None where it is unknown."""
+    """−1, 0 or 1; None if unknown."""
     if not num:
         return 0
     if den is ONE and len(num) == 1 and () in num:
@@ -195,12 +195,12 @@ def sign(num: Terms, den: Terms) -> int | None:
 
 
 def sign_of(ball: arb) -> int:
-    """The sign that all of a ball has; 0 where it has none."""
+    """The common sign of all numbers in a ball; 0 if they differ."""
     return 1 if ball > 0 else -1 if ball < 0 else 0
 
 
 def decided_zero(x: Quotient) -> bool:
-    """Whether it is zero. Raises Undecided where that cannot be told."""
+    """Whether a number is zero. Raises Undecided if that is unknown."""
     found = is_zero(x.num)
     if found is None:
         raise Undecided(
@@ -211,7 +211,7 @@ def decided_zero(x: Quotient) -> bool:
 
 
 def decided_sign(x: Quotient) -> int:
-    """−1, 0 or 1. Raises Undecided where that cannot be told."""
+    """The sign, −1, 0 or 1. Raises Undecided if it is unknown."""
     found = sign(x.num, x.den)
     if found is None:
         raise Undecided(

@@ -22,10 +22,10 @@ MOST_ZEROS = 5  # before the first digit, where none would be lost by writing a 
 
 
 def decimal(x: Quotient, digits: int) -> str:
-    """``digits`` significant digits, correctly rounded; a fraction that ends sooner ends there.
+    """``digits`` significant digits, correctly rounded; shorter decimal fractions in full.
 
     Half a unit in the last place is rounded to even; only a fraction can lie there. Raises
-    Undecided where the enclosures never leave a boundary (or zero) to one side.
+    Undecided if every enclosure contains a rounding boundary (or zero).
     """
     if digits < 1:
         raise VieteError(f"the number of digits must be at least 1, not {digits}")
@@ -36,7 +36,7 @@ def decimal(x: Quotient, digits: int) -> str:
 
 
 def proven(x: Quotient, digits: int) -> str:
-    """`decimal`, found anew."""
+    """As `decimal`, without the cache."""
     q = x.rational
     if q is not None:
         return of_fraction(q, digits)
@@ -59,12 +59,12 @@ def proven(x: Quotient, digits: int) -> str:
 
 
 def difference(x: Quotient, q: Fraction) -> Quotient:
-    """``x - q``, for a fraction that is not zero."""
+    """``x - q``, for a non-zero fraction."""
     return Quotient(added([x.num, scaled(x.den, fmpq(-q.numerator, q.denominator))]), x.den)
 
 
 def rounded(ball: arb, digits: int, bits: int) -> tuple[bool, int, int] | None:
-    """Sign, digits as a whole number, and the power of ten of the first; None if still open."""
+    """Sign, digits as a whole number, and the first digit's power of ten; None if still open."""
     if ball.contains(0) or not ball.is_finite():
         return None
     before = ctx.prec
@@ -86,7 +86,7 @@ def rounded(ball: arb, digits: int, bits: int) -> tuple[bool, int, int] | None:
 
 
 def halfway(ball: arb, digits: int, bits: int) -> Fraction | None:
-    """The power of ten, or half of a unit in the last place, that the ball may hold."""
+    """The power of ten or half unit in the last place that the ball may contain."""
     before = ctx.prec
     ctx.prec = bits + 64
     try:
@@ -101,7 +101,7 @@ def halfway(ball: arb, digits: int, bits: int) -> Fraction | None:
 
 
 def of_fraction(q: Fraction, digits: int) -> str:
-    """A fraction's digits, all of them where they end before the last one asked for."""
+    """A fraction's digits, fewer if its decimal expansion ends earlier."""
     if q == 0:
         return "0"
     size = abs(q)
@@ -117,7 +117,7 @@ def of_fraction(q: Fraction, digits: int) -> str:
 
 
 def trimmed(text: str) -> str:
-    """Without the zeros after the last digit of a fraction that ends."""
+    """The text without trailing zeros after the decimal point."""
     if "." not in text:
         return text
     digits, e, power = text.partition("e")
@@ -125,7 +125,7 @@ def trimmed(text: str) -> str:
 
 
 def with_point(negative: bool, whole: int, first: int, digits: int) -> str:
-    """The digits with their point."""
+    """The digits with their decimal point or power of ten."""
     text, sign = fmpz(whole).str().zfill(digits), "-" * negative
     if -MOST_ZEROS <= first < 0:
         return f"{sign}0.{'0' * (-first - 1)}{text}"
@@ -137,16 +137,16 @@ def with_point(negative: bool, whole: int, first: int, digits: int) -> str:
 
 
 def enclosure(x: Quotient, places: int = 6) -> str:
-    """``0.5 ± 1e-30``: what is proven of a number whose digits are undecided."""
+    """``0.5 ± 1e-30``: the proven enclosure of a number with undecided digits."""
     middle, _, radius = x.ball(128).str(places).strip("[]").rpartition("+/-")
     return f"{middle.strip() or '0'} ± {radius.strip()}"
 
 
 def truncated(x: Quotient, places: int) -> str:
-    """The first digits of the absolute value, cut off and not rounded, with dots: ``0.333333…``.
+    """The first digits of the absolute value, truncated and not rounded, with dots: ``0.333333…``.
 
-    More digits than are wanted say that none of these was rounded up. Raises Undecided as
-    `decimal` does.
+    More digits than needed ensure that none of these was rounded up. Raises Undecided as `decimal`
+    does.
     """
     more = places
     while True:

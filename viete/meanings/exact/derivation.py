@@ -66,9 +66,9 @@ OPEN = ("leaf", *ARITHMETIC, "pow", "mod")  # written as they came about, unless
 
 
 class Unevaluated:
-    """An operation that has not been carried out; a leaf holds a number.
+    """An operation that is not carried out; a leaf holds a number.
 
-    ``part`` marks an entry of a part, which is shown by itself.
+    ``part`` marks an entry of a part that is shown separately.
     """
 
     __slots__ = ("_number", "args", "op", "part", "space")
@@ -81,7 +81,7 @@ class Unevaluated:
 
     @property
     def number(self) -> Entry:
-        """The operation carried out. Raises VieteError where it has no value or is undecided."""
+        """The result of the operation. Raises VieteError if it has no value or is undecided."""
         if self._number is None:
             numbers = [a.number for a in self.args]
             if self.op == "dot":
@@ -100,7 +100,7 @@ class Unevaluated:
 
     @property
     def gone(self) -> bool:
-        """Whether a mask has made this a zero that the formula leaves out."""
+        """Whether a mask makes this a zero, which the formula leaves out."""
         if self.op == "exp":
             return self.args[0].hidden
         if self.op in ("had", "times", "prod"):
@@ -109,7 +109,7 @@ class Unevaluated:
 
     @property
     def hidden(self) -> bool:
-        """Whether this is −∞, which only a mask brings in."""
+        """Whether this is −∞, which only a mask introduces."""
         if self.op == "neg":
             inner = self.args[0]._number
             return isinstance(inner, float) and inner == math.inf
@@ -119,7 +119,7 @@ class Unevaluated:
 
 
 class Formulas(Numbers):
-    """Arrays of unevaluated entries; numbers are computed by ``space``, when they are wanted."""
+    """Arrays of unevaluated entries; ``space`` computes their numbers when needed."""
 
     def __init__(self, space: Numbers) -> None:
         super().__init__(space.letter)
@@ -161,7 +161,7 @@ class Formulas(Numbers):
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage on the way to an equation's value: how it is called, what it is, and its entries."""
+    """A stage on the way to an equation's value: its label, its formula, and its entries."""
 
     label: Expr
     formula: Expr
@@ -172,11 +172,11 @@ Key = tuple[Expr, tuple[Any, ...]]
 
 
 class Derivation(Entries):
-    """Evaluates the formulas of an exact run on unevaluated entries, and notes the stages.
+    """Evaluates the formulas of an exact run on unevaluated entries, and records the stages.
 
     A stage is a reduction, a function of one number, a matrix product, a named function within a
     formula, an argument that is a formula, and a sum that occurs twice. A named function is its
-    definition with the arguments put in, where an argument that is a formula gets a letter.
+    definition with the arguments inserted, where an argument that is a formula gets a letter.
     """
 
     def __init__(self, run: ExactRun) -> None:
@@ -190,7 +190,7 @@ class Derivation(Entries):
         self.quiet = 0
 
     def derived(self, e: Expr, loops: Mapping[str, int]) -> tuple[Value, list[Stage]]:
-        """The value of an equation's right side, and its stages in the order of computing."""
+        """The value of an equation's right side, and its stages in order of computation."""
         self.stages, self.known, self.twice, self.open = {}, {}, set(), set()
         e = at_block(e, loops, self.env.sizes)
         self.leave_open(e)
@@ -223,7 +223,7 @@ class Derivation(Entries):
         return super().gather(v, label, self.evaluated(at), index, among, env)
 
     def evaluated(self, v: Value) -> Value:
-        """A number without axes carried out: a fraction where it is one."""
+        """A number without axes, carried out; a fraction if it equals one."""
         if not isinstance(v.array, Unevaluated):
             return v
         return replace(v, array=self.exact.space.alone(v.array.number))
@@ -264,7 +264,7 @@ class Derivation(Entries):
         return self.of(body, replace(env, arguments=arguments, level=env.level + 1, alone=True))
 
     def with_letters(self, e: Apply, env: Env[Value]) -> tuple[Apply, Env[Value]]:
-        """A call with letters for the arguments that are formulas, and what these stand for."""
+        """A call with letters for arguments that are formulas, and the values of these letters."""
         args, values = list(e.args), dict(env.arguments or {})
         arguments = self.card.function[e.op].arguments
         for k, a in enumerate(e.args):
@@ -290,7 +290,7 @@ class Derivation(Entries):
         return Apply(e.op, tuple(args), e.semi), replace(env, arguments=values)
 
     def letter_for(self, base: str, values: Mapping[str, Value]) -> Ref:
-        """A letter for an argument that is a formula: its own, unless that is taken."""
+        """A letter for an argument that is a formula: the function's letter, unless taken."""
         taken = {s.label for s in self.stages.values()}
         bases = [base, *(x for x in "zwqfgabcdehijklmnoprstuvxy" if x != base)]
         for mark in ("", "'", "''", *(f"'{k}" for k in range(3, 100))):
@@ -303,7 +303,7 @@ class Derivation(Entries):
         raise VieteError("an equation has more formulas for arguments than there are letters")
 
     def leave_open(self, e: Expr) -> None:
-        """A formula is not a stage, nor are the products that something is added to in it."""
+        """Mark a formula, and products among its terms, as no stages."""
         self.open.add(e)
         if is_arithmetic(e):
             terms = list(e.children)
@@ -316,7 +316,7 @@ class Derivation(Entries):
 
     @contextmanager
     def quietly(self) -> Iterator[None]:
-        """While sizes, places and entries of tables are evaluated, nothing is a stage."""
+        """Record no stages, while sizes, places and entries of tables are evaluated."""
         self.quiet += 1
         try:
             yield
@@ -325,12 +325,12 @@ class Derivation(Entries):
 
 
 def in_place(e: Expr, env: Env[Value]) -> Key:
-    """A formula, and what its letters stand for."""
+    """A formula with the meanings of its letters."""
     return e, tuple((x, env.index.get(x)) for x in sorted(e.free))
 
 
 def lettered(v: Value, env: Env[Value]) -> Value:
-    """With the axes that a sum or concat runs over called by their letters."""
+    """A value whose axes of a sum or concat are named by their letters."""
     for name, letter in env.index.items():
         if isinstance(letter, Letter) and letter.label in v.axes and name not in v.axes:
             v = v.relabel(letter.label, name)
@@ -338,7 +338,7 @@ def lettered(v: Value, env: Env[Value]) -> Value:
 
 
 def is_stage(card: CardData, e: Expr) -> bool:
-    """Whether a sub-expression is a stage that a reader would want to see by itself."""
+    """Whether a sub-expression is a stage that a reader would want to see separately."""
     if isinstance(e, Bind):
         return True
     return isinstance(e, Apply) and (
@@ -352,14 +352,14 @@ def is_arithmetic(e: Expr) -> bool:
 
 
 def is_product(e: Expr) -> bool:
-    """A matrix product, or a sum over an index: what stays open where something is added to it."""
+    """Whether a formula is a matrix product or a sum over an index, which stays open in sums."""
     return (isinstance(e, Apply) and e.op in ("prod", "inner")) or (
         isinstance(e, Bind) and e.op == "sum"
     )
 
 
 def simple(e: Expr) -> bool:
-    """A name or a number, or a row of one: short enough to stand inside another formula."""
+    """Whether a formula is a name, a number or a row, short enough for use inside another."""
     if isinstance(e, Pick):
         return simple(e.value)
     if isinstance(e, Apply) and e.op == "neg":
@@ -368,9 +368,9 @@ def simple(e: Expr) -> bool:
 
 
 def at_block(e: Expr, loops: Mapping[str, int], sizes: Mapping[str, Fraction]) -> Expr:
-    """A formula with numbers for index letters: ``x^0`` for ``x^{i-1}`` at i = 1.
+    """A formula with numbers for block letters: ``x^0`` for ``x^{i-1}`` at i = 1.
 
-    ``sizes`` are put in where a block is called by one: ``x^N``.
+    ``sizes`` are inserted where one numbers a block: ``x^N``.
     """
 
     def rule(x: Expr) -> Expr | None:
@@ -392,36 +392,36 @@ def at_block(e: Expr, loops: Mapping[str, int], sizes: Mapping[str, Fraction]) -
 def spelled_out(
     x: Unevaluated, cut: bool = True, plain: bool = False, known: Collection[int] = ()
 ) -> Expr:
-    """The entry as it came about; without ``cut`` nothing is abbreviated.
+    """The formula that computed an entry; without ``cut`` nothing is abbreviated.
 
-    ``plain`` leaves out a factor 1 and a term 0 of the data, too, as of scales and shifts that do
-    nothing, and writes numbers in their simplest form. ``known`` are entries, by their `id`, that
-    stand for themselves: they were written out before.
+    ``plain`` also leaves out neutral factors 1 and terms 0 of the data, such as scales and shifts
+    without effect, and writes numbers in their simplest form. ``known`` are the `id` of entries
+    that were written out before, and are not written out again.
     """
     return EntryWriter(cut, plain, known).outermost(x)
 
 
 class EntryWriter:
-    """Writes entries; see `spelled_out` for what is left out."""
+    """Writes entries; `spelled_out` describes what is left out."""
 
     def __init__(self, cut: bool = True, plain: bool = False, known: Collection[int] = ()) -> None:
         self.cut, self.plain, self.known = cut, plain, known
 
     def outermost(self, x: Unevaluated) -> Expr:
-        """An entry with its outermost operation open."""
+        """An entry with its outermost operation written out."""
         if id(x) in self.known:
             return self.leaf(x)
         return self.open(x, self.operand if x.op in ARITHMETIC else self.inside)
 
     def operand(self, x: Unevaluated) -> Expr:
-        """An operand of the outermost arithmetic."""
+        """An operand of the outermost arithmetic operation."""
         if id(x) in self.known:
             return self.leaf(x)
         arithmetic = x.op in (*ARITHMETIC, "dot") and not x.part
         return self.outermost(x) if arithmetic else self.inside(x)
 
     def inside(self, x: Unevaluated) -> Expr:
-        """A part within a formula: its number, or how it came about."""
+        """A part within a formula: its number, or the formula that computed it."""
         if id(x) in self.known:
             return self.leaf(x)
         if x.rational is not None and (x.part or x.op not in OPEN):
@@ -433,14 +433,14 @@ class EntryWriter:
         return self.leaf(x)
 
     def leaf(self, x: Unevaluated) -> Expr:
-        """A number; one that is too long to read, or has a name in it, by its first digits."""
+        """A number; if it is too long to read or contains a name, its first digits."""
         found = x.number
         if isinstance(found, float):
             return INFINITY if found > 0 else Apply("neg", (INFINITY,))
         return self.number(found)
 
     def number(self, found: Number) -> Expr:
-        """A number as it is written within a formula."""
+        """A number as written within a formula."""
         if not self.cut:
             return spelled(found)
         named = any(a.kind == "name" for a in found.atoms())
@@ -496,7 +496,7 @@ INFINITY = Apply("inf", ())
 
 
 def idle(op: str, args: Sequence[Unevaluated]) -> int | None:
-    """Which of two operands is the result, since the other is a 1 or a 0 that does nothing."""
+    """The index of the operand that is the result, if the other is a neutral 1 or 0."""
     nothing = {"add": 0, "times": 1, "sub": 0, "div": 1}.get(op)
     sides = (1, 0) if op in ("add", "times") else (1,)
     return next((1 - k for k in sides if nothing is not None and args[k].op != "dot"
@@ -504,7 +504,7 @@ def idle(op: str, args: Sequence[Unevaluated]) -> int | None:
 
 
 def weight(x: Unevaluated, most: int = SHORT) -> int:
-    """How many numbers a formula has, as far as ``most``."""
+    """The number of numbers in a formula, counted up to ``most``."""
     if x.op == "leaf" or (x.op not in UNARY and x.rational is not None):
         return 1
     count = 0

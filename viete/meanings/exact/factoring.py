@@ -36,7 +36,7 @@ MOST_FACTORED, MOST_DEGREE = 12, 40  # terms and degree of a polynomial that is 
 
 @dataclass(frozen=True)
 class Factored:
-    """``above / below`` times a monomial times polynomials, each to a power that is not zero.
+    """``above / below`` times a monomial times polynomials, each to a non-zero power.
 
     The polynomials have whole coefficients without a common divisor, and more than one term.
     """
@@ -48,7 +48,7 @@ class Factored:
 
 
 def factored(x: Quotient) -> Factored | None:
-    """A number in factors; None for zero and for what is too long, or has roots in it."""
+    """A number in factors; None for zero, a number that is too long, or one with roots."""
     num, den = x.num, x.den
     if not num or max(len(num), len(den)) > MOST_FACTORED:
         return None
@@ -79,7 +79,7 @@ def apart(t: Terms) -> tuple[Monomial, Terms]:
 
 
 def factors(t: Terms) -> tuple[int, list[tuple[Terms, int]]] | None:
-    """A sign, and the irreducible factors of a polynomial with whole coefficients and how often."""
+    """A sign, and the irreducible factors of a whole-coefficient polynomial with multiplicities."""
     if len(t) == 1:
         (c,) = t.values()
         return (1 if c > 0 else -1), []
@@ -97,7 +97,7 @@ def factors(t: Terms) -> tuple[int, list[tuple[Terms, int]]] | None:
 
 
 def simplest(x: Quotient) -> Expr:
-    """The number as an expression, factored where that takes fewer letters."""
+    """The number as an expression, factored if that takes fewer letters."""
     if x.rational is not None:
         return spelled(x)
     if "_simplest" not in x.__dict__:
@@ -113,7 +113,7 @@ def shorter(x: Quotient) -> Expr:
 
 
 def quotient_of(f: Factored) -> Expr:
-    """A product of factors over another."""
+    """A quotient of two products of factors."""
     speller = Speller(0, {})
     up = tuple((a, p) for a, p in f.single if p > 0)
     down = tuple((a, as_power(-p)) for a, p in f.single if p < 0)
@@ -135,10 +135,10 @@ def product(speller: Speller, c: int, m: Monomial, powers: list[tuple[Terms, int
 
 
 def reason(x: Quotient) -> tuple[Expr, str, Expr] | None:
-    """Why a number is positive or negative, as a comparison that is plain to see: ``e > 2``.
+    """A reason for a number's sign, as an evident comparison: ``e > 2``.
 
-    Factors whose terms are all positive are left out; None unless one of two terms, with one atom,
-    decides.
+    Factors whose terms are all positive are left out; None unless a single factor, of two terms
+    with one atom, decides.
     """
     found = factored(x)
     if found is None:

@@ -31,16 +31,16 @@ Entry = Any  # a Number, or ±∞ as a float
 
 
 class Placed(VieteError):
-    """An error that says at which entry of an array it came up."""
+    """An error that names the entry of an array where it occurred."""
 
     def __init__(self, message: str, place: tuple[int, ...]) -> None:
         super().__init__(message + (f" (at {list(place)})" if place else ""))
 
 
 class Undefined:
-    """An entry that has no value, and why: whatever asks for it gets the error.
+    """An entry without a value, and the reason: using the entry raises the error.
 
-    ``1 / x`` has none at 0, and ``where(x > 0, 1 / x, 0)`` does not ask for it there.
+    ``1 / x`` has no value at 0, and ``where(x > 0, 1 / x, 0)`` does not use it there.
     """
 
     def __init__(self, error: VieteError) -> None:
@@ -56,10 +56,10 @@ class Undefined:
 
 
 class Numbers(Namespace):
-    """Arrays of exact numbers, worked on entry by entry.
+    """Arrays of exact numbers, computed entry by entry.
 
     ``letter`` is one that the card does not use: ``u_7`` is the seventh name made within an
-    equation. ``ties`` says which entries were proven equal.
+    equation. ``ties`` lists the entries that were proven equal.
     """
 
     __name__ = "exact"
@@ -79,7 +79,7 @@ class Numbers(Namespace):
     # -- entries -----------------------------------------------------------------------------------
 
     def operand(self, x: Any) -> Any:
-        """A plain number as an entry. Raises VieteError for what has no value."""
+        """A plain number as an entry. Raises VieteError if it has no value."""
         return entry(x)
 
     def lifted(self, x: Any) -> Any:
@@ -101,7 +101,7 @@ class Numbers(Namespace):
     # -- names -------------------------------------------------------------------------------------
 
     def named(self, x: Number, label: Expr | None = None) -> Number:
-        """The number under a name; one definition has one name."""
+        """The number under a name; equal definitions get the same name."""
         if x.key not in self.names:
             if label is None:
                 self.inner += 1
@@ -110,19 +110,19 @@ class Numbers(Namespace):
         return Number.atom(self.names[x.key])
 
     def short(self, x: Entry) -> Entry:
-        """Itself, or a name where it has grown long."""
+        """The entry, or a name for it if it has grown long."""
         if isinstance(x, float) or (x.size <= MOST_TERMS and x.bits <= MOST_BITS):
             return x
         return self.named(x)
 
     def factors(self, x: Number, y: Number) -> tuple[Number, Number]:
-        """Two operands whose product is not too long to write out."""
+        """Two operands, named if their product would be too long to write out."""
         if x.size * y.size > MOST_WORK:
             x, y = (self.named(z) if z.size > 12 else z for z in (x, y))
         return x, y
 
     def total(self, terms: Sequence[Entry]) -> Entry:
-        """A sum. Fractions over different denominators are added by name where they are many."""
+        """A sum. Many fractions over different denominators are named before they are added."""
         infinite = [t for t in terms if isinstance(t, float)]
         if infinite:
             found = math.fsum(infinite) if len(set(infinite)) == 1 else math.nan
@@ -149,7 +149,7 @@ class Numbers(Namespace):
         return out
 
     def dot(self, row: Sequence[Entry], column: Sequence[Entry]) -> Entry:
-        """Σ a b, brought to lowest terms once."""
+        """Σ a b, reduced to lowest terms once."""
         terms: list[Entry] = []
         products: list[Pair] = []
         for a, b in zip(row, column, strict=True):
@@ -182,7 +182,7 @@ class Numbers(Namespace):
         return found if out.shape else found.item()
 
     def folded(self, op: str, row: Sequence[Entry]) -> Any:
-        """A row made one number."""
+        """A row reduced to one number."""
         match op:
             case "sum":
                 return self.total(row)
@@ -201,7 +201,7 @@ class Numbers(Namespace):
             )
 
     def best(self, row: Sequence[Entry], way: int) -> int:
-        """The first place of the greatest (or, with −1, smallest) entry."""
+        """The first index of the greatest (or, with −1, smallest) entry."""
         found, open_ = 0, []
         for k in range(1, len(row)):
             try:
@@ -237,9 +237,9 @@ class Numbers(Namespace):
         return out
 
     def operation(self, op: str, items: Sequence[Any], at: tuple[int, ...]) -> Any:
-        """One primitive at one place; what has no value there is `Undefined`.
+        """One primitive at one place; `Undefined` if it has no value there.
 
-        Raises VieteError for a comparison that has none.
+        Raises VieteError for a comparison without a value.
         """
         try:
             missing = [x for x in items if isinstance(x, Undefined)]
@@ -253,7 +253,7 @@ class Numbers(Namespace):
             return Undefined(found)
 
     def apply(self, op: str, *args: Entry) -> Any:
-        """One primitive on numbers. Raises VieteError where it has no value or is undecided."""
+        """One primitive on numbers. Raises VieteError if it has no value or is undecided."""
         try:
             if op in COMPARE:
                 return COMPARE[op](self.compared(*args))
@@ -308,20 +308,20 @@ COMPARE: dict[str, Callable[[int], bool]] = {
 
 
 def each(rule: Callable[[Any], Any], array: np.ndarray) -> np.ndarray:
-    """A rule for every entry."""
+    """The array of results of a rule on every entry."""
     found: np.ndarray = np.asarray(np.frompyfunc(rule, 1, 1)(array), dtype=object)
     return found
 
 
 def check_defined(x: Any) -> None:
-    """Raise the error of an entry that has no value, if there is one."""
+    """Raise the error of the first entry without a value, if any."""
     for one in x.flat if isinstance(x, np.ndarray) and x.dtype == object else [x]:
         if isinstance(one, Undefined):
             raise one.error
 
 
 def place(x: Number | int) -> int:
-    """An index; one that is not whole is left to be refused."""
+    """An index; one that is not whole becomes an invalid one, which is refused later."""
     check_defined(x)
     q = entry(x).rational
     return int(q) if q is not None and q.denominator == 1 else -(2**62)
@@ -342,7 +342,7 @@ LIMITS = frozenset("add sub times had prod div neg exp tanh erf sqrt log".split(
 
 
 def infinite(op: str, args: tuple[Entry, ...]) -> float:
-    """An operation with ±∞: of a finite operand only the sign counts."""
+    """An operation with ±∞; of a finite operand only the sign counts."""
     values = [a if isinstance(a, float) else float(a.sign()) for a in args]
     if op not in LIMITS or (op == "div" and not values[1]):
         return math.nan
@@ -350,7 +350,7 @@ def infinite(op: str, args: tuple[Entry, ...]) -> float:
 
 
 def defined(x: float) -> Entry:
-    """±∞, or a number that infinity led to. Raises VieteError for ∞ − ∞ and the like."""
+    """±∞, or the finite result of an operation with ∞. Raises VieteError for NaN, as of ∞ − ∞."""
     if math.isnan(x):
         raise VieteError("an operation with ∞ here has no value")
     return x if math.isinf(x) else Number.of(x)

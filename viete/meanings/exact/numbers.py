@@ -54,7 +54,7 @@ ODD = ("erf", "tanh", "sin", "arctan")
 
 
 def entrywise(operator: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """An operator of two numbers, which an array on the right takes entry by entry."""
+    """An operator of two numbers that applies entry by entry to an array on the right."""
 
     @wraps(operator)
     def either(self: Any, other: Any) -> Any:
@@ -66,8 +66,8 @@ def entrywise(operator: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 class Number(Quotient):
     """An exact real number ``num / den``, both polynomials in atoms.
 
-    ``==``, ``<`` and the like are decided; they raise `Undecided` where that cannot be done. So a
-    number cannot be hashed; two with the same ``key`` are the same by construction.
+    ``==``, ``<`` and other comparisons are decided, or raise `Undecided`. So a number cannot be
+    hashed; two with the same ``key`` are equal by construction.
     """
 
     __slots__ = ()
@@ -75,9 +75,9 @@ class Number(Quotient):
 
     @staticmethod
     def of(value: Any) -> Number:
-        """A whole number, a fraction, or the dyadic fraction that a float is.
+        """The exact value of a whole number, a fraction or a float (a dyadic fraction).
 
-        Raises VieteError for what is not a finite number.
+        Raises VieteError for a value that is not a finite number.
         """
         if isinstance(value, Number):
             return value
@@ -138,7 +138,7 @@ class Number(Quotient):
         return Number.of(other) * self.inverse()
 
     def inverse(self) -> Number:
-        """1/x. Raises ZeroDivisionError for zero, Undecided where it may be."""
+        """1/x. Raises ZeroDivisionError for zero, Undecided if that is unknown."""
         if self.is_zero():
             raise ZeroDivisionError("a division by exactly zero")
         return Number(self.den, self.num)
@@ -206,7 +206,7 @@ class Number(Quotient):
     # -- functions ---------------------------------------------------------------------------------
 
     def sqrt(self) -> Number:
-        """Perfect squares come out; roots of rationals are split into roots of primes.
+        """√x: perfect squares are taken out, and roots of rationals split into roots of primes.
 
         Raises ArithmeticError for a negative number.
         """
@@ -249,7 +249,7 @@ class Number(Quotient):
         return Number({((function("exp", self * (1 / c)), power),): fmpq(1)})
 
     def log(self) -> Number:
-        """The natural logarithm. Raises ArithmeticError for what is not positive."""
+        """The natural logarithm. Raises ArithmeticError unless the number is positive."""
         if self.sign() <= 0:
             raise ArithmeticError("the logarithm of a number that is not positive")
         q = self.rational
@@ -262,7 +262,7 @@ class Number(Quotient):
         return Number.atom(function("log", self))
 
     def applied(self, name: str) -> Number:
-        """erf, tanh, sin …; the sign is taken out, so that f(−x) and f(x) are one atom."""
+        """erf, tanh, sin, …, with the sign taken out, so that f(−x) and f(x) use one atom."""
         if not self.num:
             return Number.of(int(name == "cos"))
         negative = self.num[min(self.num, key=order)] < 0
@@ -272,11 +272,11 @@ class Number(Quotient):
     # -- comparison --------------------------------------------------------------------------------
 
     def is_zero(self) -> bool:
-        """Whether it is zero. Raises Undecided where that cannot be told."""
+        """Whether the number is zero. Raises Undecided if that is unknown."""
         return decided_zero(self)
 
     def sign(self) -> int:
-        """−1, 0 or 1. Raises Undecided where that cannot be told."""
+        """The sign, −1, 0 or 1. Raises Undecided if it is unknown."""
         return decided_sign(self)
 
     def __bool__(self) -> bool:
@@ -304,9 +304,9 @@ class Number(Quotient):
     # -- enclosures --------------------------------------------------------------------------------
 
     def decimal(self, digits: int) -> str:
-        """So many significant digits, the last one proven to be rounded right.
+        """``digits`` significant digits, the last one proven to be rounded correctly.
 
-        Raises Undecided where an enclosure cannot show it.
+        Raises Undecided if no enclosure proves it.
         """
         return decimal(self, digits)
 
@@ -334,17 +334,17 @@ FUNCTIONS: dict[str, Callable[[Number], Number]] = {
 
 
 def total(numbers: Iterable[Number]) -> Number:
-    """The sum, brought to lowest terms once."""
+    """The sum, reduced to lowest terms once."""
     return Number(*sum_of_quotients((x.num, x.den) for x in numbers))
 
 
 def total_over(den: Terms, nums: Sequence[Terms]) -> Number:
-    """The sum of numerators over one denominator."""
+    """The sum of numerators over a common denominator."""
     return Number(nums[0] if len(nums) == 1 else added(nums), den)
 
 
 def exponential_of_term(m: Monomial, c: fmpq) -> Number | None:
-    """e^{c m} where it is known: a power of e for roots of primes, y^c for m = log y if short."""
+    """e^{c m} if known: a power of e for roots of primes, y^c for m = log y if short; else None."""
     if all(x.kind == "prime" for x, _ in m):
         return Number({monomial([(e_power(m), fraction(c))]): fmpq(1)})
     if len(m) != 1 or m[0][0].kind != "log" or m[0][1] != 1:
@@ -359,7 +359,7 @@ def exponential_of_term(m: Monomial, c: fmpq) -> Number | None:
 
 
 def root(n: int) -> Number:
-    """√n for a whole number: squares come out, the rest splits into roots of primes."""
+    """√n for a whole number: squares are taken out, the rest splits into roots of primes."""
     if isqrt(n) ** 2 == n:
         return Number.of(isqrt(n))
     if n > FACTORED:
@@ -368,7 +368,7 @@ def root(n: int) -> Number:
 
 
 def power_of_rational(base: Fraction, p: Fraction) -> Number:
-    """base^p for a positive base: a product of powers of primes."""
+    """base^p for a positive base, as a product of powers of primes."""
     if max(base.numerator, base.denominator) > FACTORED:
         return (Number.of(base).log() * p).exp()
     factor, powers = fmpq(1), []
@@ -384,7 +384,7 @@ def power_of_rational(base: Fraction, p: Fraction) -> Number:
 
 
 def radical(t: Terms) -> Number:
-    """√N of a polynomial, rational squares taken out."""
+    """√N of a polynomial, with rational squares taken out."""
     c = content(t)
     out = fmpq(1)
     if max(int(c.p), int(c.q)) <= FACTORED:
@@ -396,7 +396,7 @@ def radical(t: Terms) -> Number:
 
 
 def log_of_atom(x: Atom) -> Number:
-    """log p, and the exponents of e^m and exp(…)."""
+    """The logarithm of an atom: log p, or the exponent of e^m or exp(…)."""
     if x.kind == "prime":
         return log_of(x.of)
     found: Number = Number({x.of: fmpq(1)}) if x.kind == "e" else x.of

@@ -25,12 +25,12 @@ MOST_DEGREE = 1000  # above it no common divisor is looked for: it could take fo
 
 
 def atoms_of(*polynomials: Terms) -> set[Atom]:
-    """The atoms that occur."""
+    """The atoms in polynomials."""
     return {x for t in polynomials for m in t for x, _ in m}
 
 
 class Exponent(Fraction):
-    """A fraction that remembers its hash: monomials are hashed far more often than made."""
+    """A fraction that caches its hash: monomials are hashed far more often than made."""
 
     __slots__ = ("known",)
     known: int
@@ -44,7 +44,7 @@ class Exponent(Fraction):
 
 
 def as_power(p: Power) -> Power:
-    """The power as an int where it is one, so that equal powers are spelled alike."""
+    """The power, as an int if it is whole, so that equal powers are spelled alike."""
     if p.__class__ is int or p.__class__ is Exponent:
         return p
     if p.denominator == 1:
@@ -55,7 +55,7 @@ def as_power(p: Power) -> Power:
 
 
 def times(a: Monomial, b: Monomial) -> Monomial:
-    """The product of two monomials, squares of roots not yet replaced."""
+    """The product of two monomials, with squares of roots not yet replaced."""
     if not a or not b:
         return a or b
     if a[-1][0].age < b[0][0].age:
@@ -77,12 +77,12 @@ def times(a: Monomial, b: Monomial) -> Monomial:
 
 
 def monomial(factors: Iterable[tuple[Atom, Power]]) -> Monomial:
-    """Factors in the order of age."""
+    """The product of factors, as a monomial sorted by age."""
     return tuple(sorted(((x, as_power(p)) for x, p in factors if p), key=lambda f: f[0].age))
 
 
 def reduced(terms: Terms) -> Terms:
-    """Squares of roots and whole powers of primes replaced by what they are."""
+    """Terms with squares of roots and whole powers of primes replaced by their values."""
     out: Terms = {}
     todo = list(terms.items())
     while todo:
@@ -104,7 +104,7 @@ def reduced(terms: Terms) -> Terms:
 
 
 def multiplied(a: Terms, b: Terms) -> Terms:
-    """The product, squares of roots replaced."""
+    """The product of two polynomials, with squares of roots replaced."""
     if len(a) == 1 and () in a:
         return scaled(b, a[()])
     if len(b) == 1 and () in b:
@@ -131,7 +131,7 @@ Pair = tuple[Terms, Terms]  # a numerator and a denominator
 
 
 def by_denominator(pairs: Iterable[Pair]) -> list[tuple[Terms, list[Terms]]]:
-    """Each denominator, with the numerators over it."""
+    """Each denominator with its numerators."""
     groups: list[tuple[Terms, list[Terms]]] = []
     for num, den in pairs:
         for other, nums in groups:
@@ -144,7 +144,7 @@ def by_denominator(pairs: Iterable[Pair]) -> list[tuple[Terms, list[Terms]]]:
 
 
 def sum_of_quotients(pairs: Iterable[Pair]) -> Pair:
-    """Numerators over one denominator are added together, then the fractions; not reduced."""
+    """The sum of quotients, not reduced; numerators over the same denominator are added first."""
     num, den = None, ONE
     for under, nums in by_denominator(pairs):
         other = nums[0] if len(nums) == 1 else added(nums)
@@ -157,12 +157,12 @@ def sum_of_quotients(pairs: Iterable[Pair]) -> Pair:
 
 
 def scaled(t: Terms, c: fmpq) -> Terms:
-    """A polynomial times a number that is not zero."""
+    """A polynomial times a non-zero number."""
     return t if c == 1 else {m: k * c for m, k in t.items()}
 
 
 def shifted(t: Terms, by: Monomial) -> Terms:
-    """A polynomial times a monomial, roots not reduced."""
+    """A polynomial times a monomial, with roots not reduced."""
     return {times(m, by): c for m, c in t.items()} if by else t
 
 
@@ -172,7 +172,7 @@ def order(m: Monomial) -> tuple[object, ...]:
 
 
 def ratio(a: Terms, b: Terms) -> fmpq | None:
-    """The number c with a = c b, if there is one."""
+    """The number c with a = c b; None if there is none."""
     if len(a) != len(b):
         return None
     c = None
@@ -187,10 +187,10 @@ def ratio(a: Terms, b: Terms) -> fmpq | None:
 
 
 def lowest(num: Terms, den: Terms) -> Pair:
-    """The quotient in lowest terms, as far as they are found; the first term of ``den`` is 1.
+    """The quotient in lowest terms, as far as found; the first coefficient of ``den`` is 1.
 
     Roots of primes and single terms move out of the denominator, common factors are cancelled. A
-    factor e^m that is common to all terms stays, so that e/(e + e²) still reads as it came about.
+    factor e^m common to all terms is kept, so that e/(e + e²) reads as it was computed.
     """
     if not num:
         return {}, ONE
@@ -213,7 +213,7 @@ def lowest(num: Terms, den: Terms) -> Pair:
 
 
 def over_monomial(num: Terms, den: Terms) -> Pair:
-    """A quotient by one term: what can move above the line does."""
+    """A quotient by one term, moved into the numerator as far as possible."""
     ((m, c),) = den.items()
     root = next((f for f in m if f[0].kind == "root"), None)
     if root is not None:  # 1/√N = √N/N
@@ -235,9 +235,9 @@ def over_monomial(num: Terms, den: Terms) -> Pair:
 
 
 def rationalised(num: Terms, den: Terms) -> Pair:
-    """Square roots of primes moved up: times the conjugate, which has one with the other sign.
+    """A quotient with square roots of primes moved to the numerator, by conjugates.
 
-    Each prime may double the terms, so many stay below.
+    Each prime may double the terms, so with many primes the quotient is unchanged.
     """
     if len(atoms_of(den)) > MOST_PRIMES:
         return num, den
@@ -251,7 +251,7 @@ def rationalised(num: Terms, den: Terms) -> Pair:
 
 
 class Ring:
-    """A way to hand polynomials to FLINT and back: atoms become variables with whole powers."""
+    """Converts polynomials to FLINT and back: atoms become variables with whole powers."""
 
     def __init__(self, *polynomials: Terms) -> None:
         seen: dict[Atom, list[Power]] = {}
@@ -287,7 +287,7 @@ class Ring:
         return self.ring.from_dict(entries)
 
     def back(self, p: fmpq_mpoly, shift: Fraction = Fraction(0)) -> Terms:
-        """A polynomial in atoms; ``shift`` times the lowest powers of e^m are put back."""
+        """A polynomial in atoms; ``shift`` times the lowest powers of e^m are multiplied back."""
         moved = [shift * low for low in self.low]
         return {
             tuple(
@@ -300,7 +300,7 @@ class Ring:
 
 
 def without_common(num: Terms, den: Terms) -> Pair:
-    """Cancel the greatest common divisor, atoms taken as variables."""
+    """Cancel the greatest common divisor, with atoms as variables."""
     if not atoms_of(num) & atoms_of(den):
         return num, den
     ring = Ring(num, den)
@@ -314,7 +314,7 @@ def without_common(num: Terms, den: Terms) -> Pair:
 
 
 def exact_root(t: Terms) -> Terms | None:
-    """The polynomial whose square this is, if there is one, atoms taken as variables."""
+    """The square root of a polynomial, with atoms as variables; None if it is no square."""
     if t is ONE:
         return ONE
     if len(t) == 1 and () in t:
@@ -331,12 +331,12 @@ def exact_root(t: Terms) -> Terms | None:
 
 
 def height(t: Terms) -> int:
-    """Bits of the longest coefficient."""
+    """The bits of the longest coefficient."""
     return max((int(c.height_bits()) for c in t.values()), default=0)
 
 
 def content(t: Terms) -> fmpq:
-    """The greatest positive rational that divides all coefficients to whole numbers."""
+    """The greatest positive rational whose quotients with all coefficients are whole."""
     top, bottom = 0, 1
     for c in t.values():
         top, bottom = gcd(top, abs(int(c.p))), lcm(bottom, int(c.q))
@@ -349,12 +349,12 @@ def hashable(t: Terms) -> frozenset[tuple[Any, ...]]:
 
 
 def fraction(c: fmpq) -> Fraction:
-    """FLINT's rational number as Python's."""
+    """A FLINT rational as a Python fraction."""
     return Fraction(int(c.p), int(c.q))
 
 
 class Quotient:
-    """``num / den`` in lowest terms, and what is seen of it without any computing."""
+    """``num / den`` in lowest terms, and properties that need no computation."""
 
     __slots__ = ("__dict__", "den", "num")
 
@@ -363,7 +363,7 @@ class Quotient:
 
     @cached_property
     def key(self) -> tuple[Any, ...]:
-        """What two numbers share that are the same by construction."""
+        """A key shared by numbers that are equal by construction."""
         num, den = self.num, self.den
         if den is not ONE:
             for x in atoms_of(den):
@@ -375,7 +375,7 @@ class Quotient:
 
     @cached_property
     def rational(self) -> Fraction | None:
-        """The number as a fraction, if it is one."""
+        """The number as a fraction; None if it is not rational by its form."""
         if not self.num:
             return Fraction(0)
         if self.den is ONE and len(self.num) == 1 and () in self.num:
@@ -383,17 +383,17 @@ class Quotient:
         return None
 
     def atoms(self) -> set[Atom]:
-        """The atoms it is written in."""
+        """The atoms in the number's terms."""
         return atoms_of(self.num, self.den)
 
     @property
     def decided(self) -> bool:
-        """Whether equality with other such numbers is decided."""
+        """Whether equality with other decided numbers is decided."""
         return all(x.decided for x in self.atoms())
 
     @property
     def name(self) -> Atom | None:
-        """The name that it is, if it is nothing but a name."""
+        """The name that the number consists of; None for any other number."""
         if self.den is ONE and len(self.num) == 1:
             ((m, c),) = self.num.items()
             if c == 1 and len(m) == 1 and m[0][1] == 1 and m[0][0].kind == "name":
@@ -402,19 +402,19 @@ class Quotient:
 
     @property
     def size(self) -> int:
-        """How many terms it is written in."""
+        """The number of terms."""
         return len(self.num) + (0 if self.den is ONE else len(self.den))
 
     @property
     def length(self) -> int:
-        """How many letters it takes to write down, functions of functions included."""
+        """The approximate number of letters, including those of nested functions."""
         return sum(1 + sum(x.length for x, _ in m) for t in (self.num, self.den) for m in t)
 
     @property
     def bits(self) -> int:
-        """Of its longest coefficient."""
+        """The bits of the longest coefficient."""
         return max(height(self.num), height(self.den))
 
     def ball(self, bits: int) -> arb:
-        """A ball of about ``bits`` bits that holds the number (Johansson 2017, Arb)."""
+        """A ball of about ``bits`` bits that contains the number (Johansson 2017, Arb)."""
         return enclosed(self.num, self.den, bits)

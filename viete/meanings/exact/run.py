@@ -26,11 +26,11 @@ RATIONAL, CLOSED, NAMED = range(3)
 
 @dataclass(frozen=True)
 class Status:
-    """What a value is made of.
+    """The kind of numbers in a value.
 
     ``level`` is RATIONAL (plain fractions), CLOSED (roots and powers of e, equality decided) or
-    NAMED (what is not decided comes in). ``since`` are the members in which levels 1 and 2 were
-    first reached on the way to it, ``bits`` the finest enclosure that a comparison in it took (0:
+    NAMED (with undecided numbers). ``since`` are the members in which levels 1 and 2 were first
+    reached on the way to it, ``bits`` the highest precision that a comparison in it needed (0:
     none), ``ties`` sentences on proven ties.
     """
 
@@ -48,7 +48,7 @@ class Exact(Entries):
 
 
 class ExactRun(EntryRun):
-    """A run whose arrays hold `Number`; ``status`` says of each value what it is made of.
+    """A run whose arrays hold `Number`; ``status`` gives the `Status` of each value.
 
     A division by exactly zero and a comparison that cannot be decided raise VieteError.
     """
@@ -64,11 +64,11 @@ class ExactRun(EntryRun):
 
     @property
     def names(self) -> list[Atom]:
-        """The names given, in the order in which they came up."""
+        """The names given to long numbers, in order."""
         return list(self.space.names.values())
 
     def value(self, step: Step) -> Value:
-        """One equation for one turn of its loop; what is long in it gets the name of its place."""
+        """The value of one equation at one turn of its loop; long entries are named by place."""
         effort.bits, self.space.ties = 0, []
         v = super().value(step)
         if not v.axes:
@@ -107,7 +107,7 @@ class ExactRun(EntryRun):
         return isinstance(name.label, Ref) and name.label.symbol.base == self.space.letter
 
     def place(self, step: Step, place: dict[str, int]) -> Expr:
-        """One entry in the notation: ``A^{1,2}[0, 1]``, with block and head as index letters."""
+        """The name of an entry's place: ``A^{1,2}[0, 1]``, with block and head as index letters."""
         symbol, rest = step.equation.left.symbol, dict(place)
         loops = self.program.loops_of(symbol, step.makes[1])
         index = tuple(
@@ -118,7 +118,7 @@ class ExactRun(EntryRun):
         return Pick(Ref(symbol, index), items) if items else Ref(symbol, index)
 
     def places(self) -> dict[Any, Expr]:
-        """Every entry that is not a fraction, by its key: where it first stood."""
+        """Every entry that is not a fraction, by its key: the place where it first occurred."""
         out: dict[Any, Expr] = {}
         for step, v in self.made:
             for at in np.ndindex(v.array.shape):
@@ -128,7 +128,7 @@ class ExactRun(EntryRun):
         return out
 
     def judged(self, step: Step, v: Value) -> Status:
-        """The status of a value, from its entries and from what it was made of."""
+        """The status of a value, from its entries and from the values it needs."""
         level = max((level_of(x) for x in v.array.flat), default=RATIONAL)
         since: list[Member | None] = []
         for wanted in (CLOSED, NAMED):
@@ -146,7 +146,7 @@ class ExactRun(EntryRun):
 
 
 def level_of(x: Any) -> int:
-    """RATIONAL, CLOSED or NAMED."""
+    """The level of an entry: RATIONAL, CLOSED or NAMED."""
     if not isinstance(x, Number) or x.rational is not None:
         return RATIONAL
     return CLOSED if x.decided else NAMED

@@ -34,15 +34,15 @@ RANK = {"name": 0, **dict.fromkeys(ELEMENTARY, 1), "pi": 1, "exp": 2, "e": 2, "r
 
 
 def spell(x: Quotient, levels: int = 0, style: str = "plain") -> str:
-    """The number in one of the notation's spellings, names written out ``levels`` deep."""
+    """The number in one of the notation's spellings, with names written out ``levels`` deep."""
     return show(spelled(x, levels), style)
 
 
 def spelled(x: Quotient, levels: int = 0, places: Places | None = None) -> Expr:
     """The number as an expression; names are written out ``levels`` deep.
 
-    ``places`` says by its key how a number is called that stands in an exponent or under a root and
-    is too long to be written there.
+    ``places`` maps keys of numbers to names, for numbers in an exponent or under a root that are
+    too long to be written there.
     """
     if levels or places:
         return Speller(levels, places or {}).number(x)
@@ -53,10 +53,10 @@ def spelled(x: Quotient, levels: int = 0, places: Places | None = None) -> Expr:
 
 
 class Speller:
-    """Writes numbers, ``levels`` names deep.
+    """Writes numbers, with names written out ``levels`` deep.
 
-    With ``room`` for so many terms, long sums and long whole numbers are cut, and names are written
-    out only while there is room; ``cut`` says whether anything was left out.
+    With ``room`` for that many terms, long sums and long whole numbers are cut, and names are
+    written out only while room is left; ``cut`` says whether anything was left out.
     """
 
     def __init__(self, levels: int, places: Places, room: int | None = None) -> None:
@@ -85,7 +85,7 @@ class Speller:
         return Apply("div", (top, bottom))
 
     def fraction(self, c: Fraction) -> Expr:
-        """A plain number; one with very many digits by its first ones, if there is not the room."""
+        """A fraction; if ``room`` is limited, a very long one is cut to its first digits."""
         longest = max(len(digits(n)) for n in abs(c).as_integer_ratio())
         if self.room is None or longest <= MOST_DIGITS:
             return Num(c)
@@ -101,12 +101,12 @@ class Speller:
         return Ref(Symbol("value", f"{text[:6]}…{text[-3:]}"))
 
     def inside(self, x: Quotient) -> Expr:
-        """An exponent or what is under a root: by the name of its place where it is long."""
+        """An exponent or a radicand; if long, the name of its place."""
         place = self.places.get(x.key)
         return self.number(x) if place is None or length(x) < LONG else place
 
     def polynomial(self, t: Terms) -> Expr:
-        """A sum of terms, a positive one first."""
+        """A sum of terms that begins with a positive one."""
         terms = sorted(t.items(), key=lambda item: term_key(item[0]))
         first = next((k for k, (_, c) in enumerate(terms) if c > 0), 0)
         terms = [terms[first], *terms[:first], *terms[first + 1 :]]
@@ -129,7 +129,7 @@ class Speller:
         return out
 
     def term(self, m: Monomial, c: Fraction) -> Expr:
-        """A coefficient and factors, side by side."""
+        """A coefficient and factors written side by side."""
         factors: list[Expr] = []
         for x, p in sorted((f for f in m if RANK[f[0].kind] < 2), key=lambda f: term_key((f,))):
             factors.append(raised(self.atom(x), p))
@@ -159,7 +159,7 @@ class Speller:
         return Apply("sqrt" if x.kind == "root" else x.kind, (self.inside(x.of),))
 
     def exponential(self, factors: list[tuple[Atom, Power]]) -> Expr:
-        """All powers of e of one term, as one."""
+        """All powers of e in one term, combined into one."""
         pairs = [({x.of: fmpq(1)}, ONE) if x.kind == "e" else (x.of.num, x.of.den)
                  for x, _ in factors]  # fmt: skip
         powers = [fmpq(p.numerator, p.denominator) for _, p in factors]
@@ -174,7 +174,7 @@ class Speller:
         return Apply("exp", (exponent,))
 
     def roots(self, factors: list[tuple[Atom, Power]]) -> list[Expr]:
-        """√2 √3 is √6, 2^{2/3} 5^{2/3} is 10^{2/3}."""
+        """Powers of primes, combined: √2 √3 is √6, 2^{2/3} 5^{2/3} is 10^{2/3}."""
         out = [self.atom(x) for x, p in factors if x.kind == "root"]
         together: dict[Power, int] = {}
         for x, p in factors:
@@ -189,7 +189,7 @@ class Speller:
 
 
 def short(x: Quotient, letters: int, write: Callable[[Quotient], Expr] = spelled) -> Expr | None:
-    """The number written out in at most so many letters; None where it takes more."""
+    """The number written in at most ``letters`` letters; None if it takes more."""
     if x.length > 2 * letters:  # seen without writing it: a long one takes seconds
         return None
     e = write(x)
@@ -197,9 +197,9 @@ def short(x: Quotient, letters: int, write: Callable[[Quotient], Expr] = spelled
 
 
 def first_digits(x: Quotient, places: int = 6) -> Expr:
-    """The first digits, cut off, with dots: ``0.333333…``.
+    """The first digits, truncated, with dots: ``0.333333…``.
 
-    Where these cannot be told (is it 0.5, or just below?) an enclosure is written.
+    If these are undecided (is it 0.5, or just below?) an enclosure is written.
     """
     try:
         e = Ref(Symbol("value", truncated(x, places)))
@@ -209,14 +209,14 @@ def first_digits(x: Quotient, places: int = 6) -> Expr:
 
 
 def length(x: Quotient) -> int:
-    """About how many digits it takes to write a number."""
+    """The approximate number of digits in a written number."""
     bits = sum(abs(int(c.p)).bit_length() + int(c.q).bit_length()
                for t in (x.num, x.den) for c in t.values())  # fmt: skip
     return bits * 3 // 10 + 4 * x.size
 
 
 def with_root_below(num: Terms, den: Terms) -> Pair:
-    """√N/N is written 1/√N."""
+    """√N/N as 1/√N."""
     if den is not ONE:
         for x, _ in next(iter(num)):
             if x.kind == "root" and all((x, 1) in m for m in num):
@@ -228,12 +228,12 @@ def with_root_below(num: Terms, den: Terms) -> Pair:
 
 
 def term_key(m: Monomial) -> tuple[object, ...]:
-    """Terms in an order that does not hang on what else has been computed."""
+    """A key that sorts terms independently of what else has been computed."""
     return tuple(sorted(((RANK[x.kind], atom_key(x), float(p)) for x, p in m)))
 
 
 def atom_key(x: Atom) -> str:
-    """What an atom is sorted by among those of its rank."""
+    """The sort key of an atom among those of its rank."""
     if x.kind == "name" and x.label is not None:
         return show(x.label)
     if x.kind == "prime":
@@ -242,12 +242,12 @@ def atom_key(x: Atom) -> str:
 
 
 def begins_with_number(e: Expr) -> bool:
-    """Whether the first character of what is printed is a digit, as of the power of a number."""
+    """Whether the printed form begins with a digit, as a power of a number does."""
     while isinstance(e, Apply) and e.op in ("pow", "T"):
         e = e.args[0]
     return isinstance(e, Num)
 
 
 def raised(e: Expr, p: Power) -> Expr:
-    """A power, the first one left away."""
+    """A power; the exponent 1 is left out."""
     return e if p == 1 else Apply("pow", (e, Num(Fraction(p))))
