@@ -22,9 +22,10 @@ SHIPPED = Path(__file__).parent / "shipped"
 
 @dataclass(frozen=True)
 class Piece:
-    """A stretch of text that is encoded at once, and where it stood.
+    """A stretch of text that is encoded at once, and its place in a file.
 
-    A document, or a dialog, begins with a piece that ``opens``; ``own`` is what the assistant says.
+    A document, or a dialog, begins with a piece that ``opens``; ``own`` marks the assistant's
+    words.
     """
 
     text: str
@@ -35,7 +36,7 @@ class Piece:
     own: bool = False
 
     def where(self, position: int) -> Where:
-        """The place of one character in its file."""
+        """The place of a character in its file."""
         if not self.exact:
             return Where(self.file, self.line, 1, "")
         start = self.text.rfind("\n", 0, position) + 1
@@ -47,7 +48,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Documents:
-    """What there is to train on: files, each of one kind, with plain text or dialogs in all.
+    """Training data: files, each of one kind, all with plain text or all with dialogs.
 
     ``skipped`` are files of the folder that are not text.
     """
@@ -60,26 +61,26 @@ class Documents:
 
     @property
     def size(self) -> int:
-        """Bytes, of all files together."""
+        """The bytes of all files together."""
         return sum(size for size, _ in files.stamp(self.files))
 
     @property
     def apart(self) -> bool:
-        """Whether each text is a sequence of its own from position 0, as dialogs and lines are."""
+        """Whether each text is a separate sequence from position 0, as dialogs and lines are."""
         return self.dialogs or "lines" in self.kinds
 
     @property
     def several(self) -> bool:
-        """Whether there may be more than one document, so that a token must part them."""
+        """Whether more than one document is possible, so that a token must separate them."""
         return len(self.files) > 1 or "jsonl" in self.kinds
 
     @cached_property
     def digest(self) -> str:
-        """One number for the content of all files; another as soon as a byte changes."""
+        """A digest of the content of all files, which changes with every byte."""
         return files.digest(self.files, " ".join(self.kinds))
 
     def pieces(self) -> Iterator[Piece]:
-        """All that is encoded, in order: plain text in pieces of about 256 k characters."""
+        """All text to encode, in order: plain text in pieces of about 256 k characters."""
         if self.dialogs:
             for dialog in self.conversations():
                 for k, (text, own) in enumerate(dialog.parts):
@@ -98,7 +99,7 @@ class Documents:
                     yield Piece(text, str(path), line, k == 0)
 
     def conversations(self) -> Iterator[Dialog]:
-        """Dialogs, in order."""
+        """The dialogs, in order."""
         for path, kind in zip(self.files, self.kinds, strict=True):
             if kind == "dialogs":
                 yield from read_dialogs(path)
@@ -107,19 +108,19 @@ class Documents:
                     yield from_messages(checked(record, here, "messages"), here)
 
     def texts(self) -> Iterator[str]:
-        """The text of all pieces."""
+        """The texts of all pieces."""
         return (piece.text for piece in self.pieces())
 
 
 def read_data(path: str | Path, kind: str | None = None) -> Documents:
     """The training data at ``path``, a file or a folder.
 
-    ``kind`` is 'text', 'lines' (each a sequence of its own), 'dialogs' or 'jsonl' (a ``text``
-    field, or chat ``messages``, a line). By default a name in ``.jsonl`` or ``.ndjson`` says so,
-    and dialogs are known by their first line. 'dialogs' as the path means the three that Viète
-    ships, where no file has that name.
+    ``kind`` is 'text', 'lines' (each a separate sequence), 'dialogs' or 'jsonl' (a ``text`` field,
+    or chat ``messages``, on each line). By default the extension ``.jsonl`` or ``.ndjson`` decides,
+    and dialogs are recognised by their first line. The path 'dialogs' means the three dialogs that
+    Viète ships, if no file has that name.
 
-    Raises VieteError for what is not there, empty, not text, or a mixture of text and dialogs.
+    Raises VieteError for a path that is missing, empty, not text, or a mixture of text and dialogs.
     """
     if kind is not None and kind not in KINDS:
         raise VieteError(f"unknown kind of data {kind!r:.40}; the kinds are {', '.join(KINDS)}")
@@ -139,14 +140,14 @@ def read_data(path: str | Path, kind: str | None = None) -> Documents:
 
 
 def kind_of(path: Path) -> str:
-    """What kind of data a file holds, by its name and its first line."""
+    """The kind of data in a file, by its name and its first line."""
     if path.suffix.lower() in (".jsonl", ".ndjson"):
         return "jsonl"
     return "dialogs" if looks_like_dialogs(path) else "text"
 
 
 def holds_dialogs(path: Path, kind: str) -> bool:
-    """Whether a file's documents are dialogs: for JSON lines, its first one decides."""
+    """Whether a file's documents are dialogs; for JSON lines, the first one decides."""
     if kind == "jsonl":
         here, record = next(records(path), (None, None))
         if here is None or record is None:
@@ -158,7 +159,7 @@ def holds_dialogs(path: Path, kind: str) -> bool:
 
 
 def records(path: Path) -> Iterator[tuple[Text, dict[str, Any]]]:
-    """The JSON objects of a file, one a line, each with its place. Blank lines are passed over."""
+    """The JSON objects of a file, one for each line, with their places. Blank lines are skipped."""
     for number, line in files.lines(path):
         if not line.strip():
             continue
@@ -182,7 +183,7 @@ def records(path: Path) -> Iterator[tuple[Text, dict[str, Any]]]:
 
 
 def checked(record: dict[str, Any], here: Text, key: str) -> Any:
-    """A record's text or messages, as all lines of the file have it."""
+    """A record's text or messages. Raises VieteError if the record has none."""
     if key not in record:
         raise here.error(f"the lines before this one have {key!r}, but this line does not")
     if key == "text" and not isinstance(record[key], str):

@@ -39,7 +39,7 @@ _FENCE = re.compile(r"\s*(```|~~~)\w*\s*")  # of Markdown, around a dialog or se
 
 @dataclass(frozen=True)
 class Dialog:
-    """Turns of (role, text), and where they stood."""
+    """Turns of (role, text), and their place in a file."""
 
     turns: tuple[tuple[str, str], ...]
     file: str = "<dialog>"
@@ -47,9 +47,9 @@ class Dialog:
 
     @property
     def parts(self) -> tuple[tuple[str, bool], ...]:
-        """The text that a model sees, cut where the assistant takes over; True for its own words.
+        """The text that a model sees, cut where the assistant begins; True for its own words.
 
-        To close its turn and the dialog is the assistant's own doing.
+        The tags that close its turn and the dialog belong to the assistant's words.
         """
         parts: list[tuple[str, bool]] = []
         asked = ""
@@ -77,7 +77,7 @@ class Dialog:
 
 
 def looks_like_dialogs(path: Path) -> bool:
-    """Whether a file's first word is that of a dialog, in a code fence or not."""
+    """Whether a file begins as a dialog, in a code fence or not."""
     head = next(blocks(path), "").lstrip()
     fence = _FENCE.match(head)
     return _OPENS.match(head, fence.end() if fence else 0) is not None
@@ -86,7 +86,7 @@ def looks_like_dialogs(path: Path) -> bool:
 def read_dialogs(path: Path) -> Iterator[Dialog]:
     """The dialogs of a file, one after the other.
 
-    A turn may go on over several lines, to its closing tag. Raises VieteError with file and line
+    A turn may continue over several lines, to its closing tag. Raises VieteError with file and line
     for an unknown role, lines out of order and markup that is not closed.
     """
     turns: list[tuple[str, str]] = []
@@ -124,7 +124,7 @@ def read_dialogs(path: Path) -> Iterator[Dialog]:
 
 
 def labelled(line: Text) -> tuple[str, str]:
-    """The role that a line names, in small letters, and what stands after it."""
+    """The role that a line names, in lower case, and the rest of the line."""
     m = _LABEL.match(line.text)
     if m is None:
         raise line.error("a line of a dialog begins with System:, User:, Assistant: or End:")
@@ -138,7 +138,7 @@ def labelled(line: Text) -> tuple[str, str]:
 
 
 def check_order(turns: list[tuple[str, str]], role: str, where: Text, *underlined: int) -> None:
-    """Refuse a turn of ``role`` after these, with what should have come instead."""
+    """Raise VieteError for a turn of ``role`` that may not follow these, naming those that may."""
     before = turns[-1][0] if turns else ""
     if role not in AFTER[before]:
         right = " or ".join(r.capitalize() for r in AFTER[before])
@@ -147,7 +147,7 @@ def check_order(turns: list[tuple[str, str]], role: str, where: Text, *underline
 
 
 def checked(said: str, where: Text) -> str:
-    """What somebody says, which must not look like markup."""
+    """The words of a turn. Raises VieteError if they contain markup."""
     for tag in MARKUP:
         if tag in said:
             raise where.error(f"{tag} cannot stand inside a turn, where it would begin or end one")
@@ -157,7 +157,7 @@ def checked(said: str, where: Text) -> str:
 def from_messages(messages: Any, where: Text) -> Dialog:
     """A dialog from chat messages, ``[{"role": "user", "content": "hi"}, …]``.
 
-    Raises VieteError at ``where`` for messages that are none, or are out of order.
+    Raises VieteError at ``where`` for messages that are invalid or out of order.
     """
     if not isinstance(messages, list) or not messages:
         raise where.error('\'messages\' is a list of {"role": …, "content": …}')

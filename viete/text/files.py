@@ -20,10 +20,10 @@ _CUT = re.compile(r".*(?<=\S)(?=\s\S)", re.DOTALL)
 
 
 def text_files(path: Path) -> tuple[list[Path], list[Path]]:
-    """The text files of a folder and all below it, sorted, and the files that are something else.
+    """The text files of a folder and all below it, sorted, and its other files.
 
-    Hidden and empty files are passed over. A file is its own only text file. Raises VieteError
-    where there is nothing to read.
+    Hidden and empty files are skipped. For a file, the file itself is returned. Raises VieteError
+    if there is nothing to read.
     """
     if not path.exists():
         raise VieteError(f"{path}: there is no such file or folder")
@@ -59,9 +59,9 @@ def looks_like_text(path: Path) -> bool:
 
 
 def blocks(path: Path) -> Iterator[str]:
-    """A file's text, a piece of some `PIECE` characters at a time; line breaks become ``\\n``.
+    r"""A file's text in pieces of about `PIECE` characters; line breaks become ``\n``.
 
-    Raises VieteError for a binary file and, with the byte, for what is not UTF-8.
+    Raises VieteError for a binary file and, with the byte's offset, for a file that is not UTF-8.
     """
     try:
         with os_refusals(path), open(regular(path), encoding="utf-8-sig") as file:
@@ -104,7 +104,7 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def digest(files: Sequence[Path], salt: str = "") -> str:
-    """One number for what is in files, in their order: 32 hexadecimal digits."""
+    """A digest of the content of files, in their order: 32 hexadecimal digits."""
     total = hashlib.blake2b(salt.encode(), digest_size=16)
     for path in files:
         with os_refusals(path), open(path, "rb") as file:
@@ -113,7 +113,7 @@ def digest(files: Sequence[Path], salt: str = "") -> str:
 
 
 def stamp(files: Sequence[Path]) -> list[tuple[int, int]]:
-    """Size and time of each file: what must stay the same while it is read."""
+    """Size and time of each file, which must not change while it is read."""
     try:
         return [(s.st_size, s.st_mtime_ns) for s in (path.stat() for path in files)]
     except OSError as error:

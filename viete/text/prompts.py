@@ -18,14 +18,14 @@ Given = str | Path | Sequence[Any]
 
 @dataclass(frozen=True)
 class TextReader:
-    """Texts as ids (n), of a model with a tokenizer, or of a card with a vocabulary."""
+    """Reads texts as ids (n), for a model with a tokenizer or a card with a vocabulary."""
 
     encode: Encode | None = None
 
     def ids(self, given: Given) -> list[Example]:
         """The ids of a file of texts, or of a list of texts, of ids, and of objects with a text.
 
-        Raises VieteError for text where nothing makes ids of it.
+        Raises VieteError for text without a tokenizer.
         """
         if isinstance(given, str | Path):
             return self.file(str(given))
@@ -34,20 +34,20 @@ class TextReader:
         return [self.example(example_of(x)) for x in given]
 
     def file(self, path: str) -> list[Example]:
-        """The ids of a file of texts, with what it has beside each. Blank lines are passed over."""
+        """The ids of a file of texts, with each line's other values. Blank lines are skipped."""
         if not Path(path).is_file():
             raise VieteError(f"{path}: the file of texts does not exist")
         return [self.line(x) for x in read_examples(Path(path))]
 
     def line(self, given: Example) -> Example:
-        """A line of a file. Raises VieteError, with the line, for what is not text of the model."""
+        """The example of a line. Raises VieteError, with the line, if it cannot be encoded."""
         try:
             return self.example(given)
         except VieteError as error:
             raise given.place.error(error.message) from None
 
     def example(self, given: Example) -> Example:
-        """An example with ids for its text."""
+        """An example with its text as ids."""
         text = given.text
         return replace(given, text=self.text(text) if isinstance(text, str) else np.asarray(text))
 
@@ -62,7 +62,7 @@ class TextReader:
 
 @dataclass(frozen=True)
 class WordIds:
-    """Words, with spaces between them, as their numbers in a card's vocabulary."""
+    """Encodes words, separated by spaces, as their numbers in a card's vocabulary."""
 
     title: str
     words: Mapping[str, int]

@@ -31,10 +31,10 @@ FILES = (JSON, VOCABULARY, MERGES, PIECES, *SETTINGS, "added_tokens.json")
 
 
 class Tokenizer:
-    """A `Vocabulary` that knows which tokens stand around a text.
+    """A `Vocabulary` with the special tokens that frame a text.
 
-    ``bos_token_id`` begins a text, ``eos_token_id`` ends it, ``pad_token_id`` fills up the shorter
-    ones of a batch; any may be None. ``folder`` is where it was read.
+    ``bos_token_id`` begins a text, ``eos_token_id`` ends it, ``pad_token_id`` pads the shorter ones
+    of a batch; any may be None. ``folder`` is where it was read.
     """
 
     def __init__(
@@ -51,15 +51,15 @@ class Tokenizer:
         return len(self.vocabulary)
 
     def encode(self, text: str, where: Any = None) -> Ids:
-        """The ids of a text alone, (n)."""
+        """The ids of a text without framing tokens, (n)."""
         return self.vocabulary.encode(text, where)
 
     def framed(self, text: str, bos: bool | None = None) -> list[int]:
-        """The ids of a text as the model was shown it.
+        """The ids of a text as the model was trained on it.
 
-        That is with what the tokenizer itself puts around it ([CLS] … [SEP]), and behind the token
-        that begins a text, where there is one. ``bos`` True insists on that, False gives the text
-        alone.
+        That is with the tokens of the tokenizer's template around it ([CLS] … [SEP]), and after the
+        token that begins a text, if it has one. ``bos`` True requires that token, False gives the
+        text without any framing.
         """
         if bos is False:
             return [int(k) for k in self.encode(text)]
@@ -70,21 +70,21 @@ class Tokenizer:
         return ids if first is None or ids[:1] == [first] else [first, *ids]
 
     def around(self, text: str) -> Iterable[int]:
-        """The ids of a text with the tokens of the tokenizer's own template."""
+        """The ids of a text with the tokens of the tokenizer's template."""
         own = getattr(self.vocabulary, "tokenizer", None)
         plain = self.encode(text)  # which says what is wrong with the text
         return plain if own is None else own.encode(text, add_special_tokens=True).ids
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of ids, special tokens spelled out."""
+        """The text of ids, with special tokens spelled out."""
         return self.vocabulary.decode(ids)
 
     def spelling(self, k: int) -> str | None:
-        """One token as text of its own; see `Vocabulary`."""
+        """The text of one token; see `Vocabulary`."""
         return self.vocabulary.spelling(k)
 
     def number(self, text: str) -> int | None:
-        """The token that is spelled so; see `Vocabulary`."""
+        """The token with this spelling; see `Vocabulary`."""
         return self.vocabulary.number(text)
 
     def dumps(self) -> str:
@@ -93,9 +93,9 @@ class Tokenizer:
 
 
 def open_tokenizer(folder: Path, config: Mapping[str, Any] | None = None) -> Tokenizer | None:
-    """The tokenizer in a folder, or None where there is none; ``config`` is the ``config.json``.
+    """The tokenizer in a folder, or None if it has none; ``config`` is the ``config.json``.
 
-    Raises VieteError for one that is damaged, or of a kind that `tokenizers` does not read.
+    Raises VieteError for a damaged tokenizer, or a kind that `tokenizers` does not read.
     """
     said = [read_object(folder / name, "settings of a tokenizer", LARGEST)
             for name in SETTINGS if (folder / name).is_file()]  # fmt: skip
@@ -120,7 +120,7 @@ MISSING = object()
 
 
 def special(role: str, said: Iterable[Mapping[str, Any]]) -> Any:
-    """A special token's text, None where there is said to be none, `MISSING` where nothing is."""
+    """A special token's text, None if the settings say there is none, else `MISSING`."""
     for settings in said:
         found = settings.get(f"{role}_token", MISSING)
         found = found.get("content") if isinstance(found, Mapping) else found
@@ -130,7 +130,7 @@ def special(role: str, said: Iterable[Mapping[str, Any]]) -> Any:
 
 
 def role_id(role: str, text: Any, vocabulary: Vocabulary, config: Mapping[str, Any]) -> int | None:
-    """The id of a special token."""
+    """The id of the special token of a role, or None."""
     if text is None:
         return None
     if text is not MISSING:
@@ -146,7 +146,7 @@ def role_id(role: str, text: Any, vocabulary: Vocabulary, config: Mapping[str, A
 def byte_pairs(
     folder: Path, said: Iterable[Mapping[str, Any]], config: Mapping[str, Any]
 ) -> Vocabulary:
-    """GPT-2's two files as a tokenizer (Radford et al. 2019, sec. 2.2: pairs of bytes)."""
+    """The tokenizer in GPT-2's two files (Radford et al. 2019, sec. 2.2: pairs of bytes)."""
     library, said = tokenizers(), list(said)
     files = [folder / VOCABULARY, folder / MERGES]
     for path in files:
@@ -170,7 +170,7 @@ def byte_pairs(
 def specials(
     made: Any, said: Iterable[Mapping[str, Any]], config: Mapping[str, Any]
 ) -> Iterator[str]:
-    """Tokens of the vocabulary that are not pieces of text."""
+    """The special tokens of a vocabulary, which are not pieces of text."""
     for settings in said:
         for role in ("bos", "eos", "pad", "unk", "cls", "sep", "mask"):
             text = special(role, [settings])

@@ -38,32 +38,32 @@ Ids = np.ndarray[Any, np.dtype[Any]]
 
 
 class Vocabulary(Protocol):
-    """What encodes and decodes. ``decode(encode(text)) == text`` for every text it can encode."""
+    """Encodes and decodes text: ``decode(encode(text)) == text`` for every text it can encode."""
 
     special: tuple[str, ...]  # tokens that are not pieces of text, longest match first
     end: int | None  # the token between two documents, if there is one
 
     def __len__(self) -> int:
-        """How many tokens there are: ids are below this."""
+        """The number of tokens; all ids are below it."""
 
     def encode(self, text: str, where: Callable[[int], Where] | None = None) -> Ids:
         """The ids of a text, shape (n). ``where`` gives the place of a character for errors."""
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of ids. Raises VieteError for an id that there is not."""
+        """The text of ids. Raises VieteError for an id out of range."""
 
     def spelling(self, k: int) -> str | None:
-        """One token as text of its own, its space in front of it; None where there is none."""
+        """The text of one token, with its leading space; None without one."""
 
     def number(self, text: str) -> int | None:
-        """The token that is spelled so, or is called so in the vocabulary, or None."""
+        """The token with this spelling, or with this name in the vocabulary, or None."""
 
     def dumps(self) -> str:
         """The text of a ``tokenizer.json``."""
 
 
 class Characters:
-    """One token a character, numbered in the order given, and special tokens after them."""
+    """One token for each character, numbered in the order given, then special tokens."""
 
     def __init__(self, characters: Sequence[str], special: Sequence[str] = ()) -> None:
         self.tokens = (*characters, *special)
@@ -79,9 +79,9 @@ class Characters:
 
     @classmethod
     def of(cls, texts: Iterable[str], special: Sequence[str] = ()) -> Characters:
-        """The characters of some texts in the order of Unicode, as nanoGPT numbers them.
+        """The characters of some texts in Unicode order, as nanoGPT numbers them.
 
-        Those that stand in special tokens alone are not characters of the vocabulary.
+        Characters that occur only in special tokens are not part of the vocabulary.
         """
         parts, found = pieces_of(special), set[str]()
         for text in texts:
@@ -92,7 +92,7 @@ class Characters:
         return len(self.tokens)
 
     def encode(self, text: str, where: Callable[[int], Where] | None = None) -> Ids:
-        """As `Vocabulary.encode`; raises VieteError for a character that was not seen."""
+        """As `Vocabulary.encode`; raises VieteError for a character outside the vocabulary."""
         found, start = [], 0
         for m in chain(self.parts.finditer(text), [None]):
             stop = m.start() if m else len(text)
@@ -153,7 +153,7 @@ class Characters:
 
 
 def pieces_of(special: Sequence[str]) -> re.Pattern[str]:
-    """What finds special tokens in a text, of two that begin alike the longer."""
+    """A pattern that matches special tokens, the longest first."""
     found = sorted(special, key=len, reverse=True)
     return re.compile("|".join(map(re.escape, found)) or r"(?!)")
 
@@ -178,10 +178,11 @@ class BytePairs:
 
     @classmethod
     def of(cls, texts: Iterable[str], size: int, special: Sequence[str] = ()) -> BytePairs:
-        """Train on texts (Sennrich et al. 2016, on bytes as GPT-2 has it), deterministically.
+        """Train on texts (Sennrich et al. 2016, on bytes as in GPT-2), deterministically.
 
-        The 256 bytes come first, so that every text can be encoded; fewer than ``size`` tokens
-        come out where the texts have no more pairs. Raises VieteError for a size below that.
+        The 256 bytes come first, so that every text can be encoded; the result has fewer than
+        ``size`` tokens if the texts have no more pairs. Raises VieteError for a size below the
+        number of bytes and special tokens.
         """
         library = tokenizers()
         least = BYTES + len(special)
@@ -205,9 +206,9 @@ class BytePairs:
 
     @classmethod
     def loads(cls, text: str, name: str = "tokenizer.json") -> BytePairs:
-        """Read the text of a ``tokenizer.json``. Padding and truncation that it asks for are off.
+        """Read the text of a ``tokenizer.json``. Its padding and truncation are disabled.
 
-        Raises VieteError where the library does not take it.
+        Raises VieteError if the library rejects it.
         """
         library = tokenizers()
         try:
@@ -251,7 +252,7 @@ class BytePairs:
         return str(self.tokenizer.decode(found, skip_special_tokens=False))
 
     def spelling(self, k: int) -> str | None:
-        """As `Vocabulary.spelling`; a token that is half a character is what the file calls it."""
+        """As `Vocabulary.spelling`; an incomplete character is spelled by its name in the file."""
         called: str | None = self.tokenizer.id_to_token(k)
         if called is None:
             return None
@@ -271,7 +272,7 @@ class BytePairs:
 
 
 def growth(step: Mapping[str, Any]) -> int:
-    """How many characters a normalizer or a decoder, as the library saves it, makes of one."""
+    """The most characters that a normalizer or decoder, as the library saves it, makes of one."""
     match step:
         case {"type": "Sequence"}:
             return prod(map(growth, step.get("normalizers", step.get("decoders", ()))))
@@ -286,9 +287,9 @@ def growth(step: Mapping[str, Any]) -> int:
 
 @contextmanager
 def panics_in_silence() -> Iterator[None]:
-    """Keep from standard error what the library, which is in Rust, writes there before it raises.
+    """Suppress the library's output on standard error, where it (in Rust) reports panics.
 
-    A pattern of a ``tokenizer.json`` that gives up on a text, as ``(a+)+$`` does, is such a panic.
+    A pattern of a ``tokenizer.json`` that fails on a text, as ``(a+)+$`` does, causes such a panic.
     """
     try:
         kept = os.dup(2)
@@ -305,12 +306,12 @@ def panics_in_silence() -> Iterator[None]:
 
 
 def tokenizers() -> Any:
-    """The library."""
+    """The `tokenizers` library."""
     return require("tokenizers", "for byte-pair vocabularies", "train")
 
 
 def digest(vocabulary: Vocabulary) -> str:
-    """One number for a vocabulary: 32 hexadecimal digits."""
+    """A digest of a vocabulary: 32 hexadecimal digits."""
     return hashlib.blake2b(vocabulary.dumps().encode(), digest_size=16).hexdigest()
 
 
@@ -318,11 +319,11 @@ def make_vocabulary(
     documents: Documents, kind: str = "characters", size: int | None = None,
     special: Sequence[str] = (),
 ) -> Vocabulary:  # fmt: skip
-    """A vocabulary of what is in documents: 'characters', or 'bpe' with ``size`` tokens.
+    """A vocabulary for documents: 'characters', or 'bpe' with ``size`` tokens.
 
-    Byte pairs have the markup of dialogs as special tokens; characters spell it. Where there are
-    several plain documents, both have a token between them. ``special`` are pieces of the text
-    that are one token each. Raises VieteError for one that the text does not have.
+    Byte pairs have the markup of dialogs as special tokens; characters spell it. For several plain
+    documents, both have a token between them. ``special`` are pieces of the text that are one token
+    each. Raises VieteError for a special token that does not occur in the text.
     """
     if kind not in ("characters", "bpe"):
         raise VieteError(f"unknown vocabulary {kind!r:.40}; use 'characters' or 'bpe'")
@@ -345,16 +346,15 @@ def make_vocabulary(
 
 
 def save_vocabulary(vocabulary: Vocabulary, path: str | Path) -> None:
-    """Write a ``tokenizer.json``, whole or not at all."""
+    """Write a ``tokenizer.json``, completely or not at all."""
     with replacing(path) as file:
         file.write(vocabulary.dumps().encode())
 
 
 def load_vocabulary(path: str | Path) -> Vocabulary:
-    """Read a ``tokenizer.json``, ours or another's, or the one in a folder.
+    """Read a ``tokenizer.json`` of Viète or of others, given as a file or its folder.
 
-    Other than characters, it needs the `tokenizers` library. Raises VieteError for a file that is
-    none.
+    Except for characters, it needs the `tokenizers` library. Raises VieteError for any other file.
     """
     path = Path(path)
     path = path / "tokenizer.json" if path.is_dir() else path
@@ -375,7 +375,7 @@ def load_vocabulary(path: str | Path) -> Vocabulary:
 
 
 def characters(stored: dict[str, Any], path: Path) -> Characters:
-    """A character vocabulary from the JSON that `Characters.dumps` writes."""
+    """A character vocabulary from the JSON of `Characters.dumps`."""
     wrong = VieteError(f"{path}: this tokenizer.json is not the character vocabulary it seems")
     try:
         ids = dict(stored["model"]["vocab"])

@@ -22,9 +22,9 @@ HELD = 1 << 20  # tokens of windows of all lengths that wait for others of their
 def line_windows(
     path: Path, encode: Callable[[str], Any], length: int
 ) -> Iterator[np.ndarray]:  # fmt: skip
-    """The texts of a file, one a line or a ``text`` of JSON lines, cut where they are too long.
+    """The texts of a file, one for each line or ``text`` of JSON lines, in pieces of ``length``.
 
-    Raises VieteError where there is no such file, and no text in it.
+    Raises VieteError for a missing file, and for a file without text.
     """
     if not path.is_file():
         raise VieteError(f"{path}: the file of texts does not exist")
@@ -42,7 +42,7 @@ def line_windows(
 
 
 def running_windows(path: str, vocabulary: Vocabulary, length: int) -> Iterator[np.ndarray]:
-    """Windows of the running text of a file or a folder, one behind the other."""
+    """Consecutive windows of the running text of a file or folder."""
     documents = read_data(path)
     if documents.apart:
         raise VieteError(f"{documents.path} is not running text; give its texts with --texts")
@@ -57,7 +57,7 @@ def running_windows(path: str, vocabulary: Vocabulary, length: int) -> Iterator[
 
 
 def cut(ids: np.ndarray, length: int) -> Iterator[np.ndarray]:
-    """A text in pieces of a length, the last one shorter."""
+    """A text in pieces of ``length``, the last one possibly shorter."""
     for k in range(0, len(ids), length):
         yield ids[k : k + length]
 
@@ -65,7 +65,7 @@ def cut(ids: np.ndarray, length: int) -> Iterator[np.ndarray]:
 def alike(
     windows: Iterable[np.ndarray], room: Callable[[int], int], held: int = HELD
 ) -> Iterator[np.ndarray]:
-    """Windows of one length together, as many as there is ``room`` for, (texts, n)."""
+    """Windows grouped by length, at most ``room`` of them together, (texts, n)."""
     waiting: dict[int, list[np.ndarray]] = {}
     count = 0
     for window in windows:

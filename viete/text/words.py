@@ -10,11 +10,11 @@ from viete.text.vocabulary import Vocabulary
 
 
 class TokenizerWords(Words):
-    """The tokens of a tokenizer by what they spell: ``" Mary"`` is the token with its space.
+    """The tokens of a tokenizer by their spelling: ``" Mary"`` is the token with its space.
 
-    A text is the token that spells it. Where none does, it is the one token that the tokenizer
-    makes of the text, as ``"Dublin"`` where a tokenizer begins every text with a space, or writes
-    all letters small.
+    A text means the token that spells it. If no token does, it means the only token that the
+    tokenizer makes of it, as ``"Dublin"`` where a tokenizer begins every text with a space, or
+    lowercases all letters.
     """
 
     bare = False
@@ -37,7 +37,7 @@ class TokenizerWords(Words):
         return pieces[0] if len(pieces) == 1 else spelled
 
     def pieces(self, text: str) -> list[int]:
-        """The tokens that a text is made of; none where it cannot be encoded."""
+        """The tokens of a text; empty if it cannot be encoded."""
         try:
             return [int(k) for k in self.vocabulary.encode(text)]
         except VieteError:
@@ -54,7 +54,7 @@ class TokenizerWords(Words):
         return self.vocabulary.spelling(k) if 0 <= k < len(self) else None
 
     def unknown(self, text: str) -> str:
-        """As `Words.unknown`: the tokens of the text, and whether a space makes one of it."""
+        """As `Words.unknown`: the tokens of the text, and whether a space makes it one token."""
         ids = self.pieces(text)
         pieces = " ".join(quoted(self.name(k) or str(k)) for k in ids[:MOST])
         what = f"{len(ids)} tokens and not one: {pieces}" if ids else "no token of the tokenizer"

@@ -24,8 +24,8 @@ from viete.train.module import to_torch
 class ModuleEngine(LossEngine):
     """A loss and its gradients by `viete.train.module.to_torch`.
 
-    ``bf16``: matrix products in bfloat16 (autocast), with weights and gradients as they are;
-    ``compiled``: by ``torch.compile``. ``model`` may have masks of dropout, which ``card`` has not.
+    ``bf16``: matrix products in bfloat16 (autocast), with weights and gradients unchanged;
+    ``compiled``: by ``torch.compile``. ``model`` may have masks of dropout, which ``card`` lacks.
     """
 
     cached = True  # whether autocast holds on to the weights in bfloat16 through a pass
@@ -47,7 +47,7 @@ class ModuleEngine(LossEngine):
         return to_torch(self.model, weights)
 
     def flatten(self) -> None:
-        """Put all parameters into one row, and make room for their gradients."""
+        """Move all parameters into one vector, and allocate one for their gradients."""
         first = next(iter(self.parameters.values()))
         shapes = {name: tuple(p.shape) for name, p in self.parameters.items()}
         self.flat = torch.cat([p.detach().reshape(-1) for p in self.parameters.values()])
@@ -79,9 +79,9 @@ class ModuleEngine(LossEngine):
         return loss
 
     def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The card's inputs as those of ``forward``: what each block has its own of by its number.
+        """The card's inputs as arguments of ``forward``; those of single blocks by block number.
 
-        A mask that is not given lets everything through.
+        A mask that is not given keeps all entries.
         """
         out: dict[str, Any] = {}
         for name, (item, loops) in self.inputs.items():
@@ -105,9 +105,10 @@ class ModuleEngine(LossEngine):
         return self.flat.new_ones((1,) * (1 + len(heads) + len(item.shape)))
 
     def distribute(self, tokens: Any, inputs: Mapping[str, Any]) -> None:
-        """From now on a backward pass gives the mean of all processes' gradients.
+        """Make backward passes return the mean of all processes' gradients from now on.
 
-        What the loss does not depend on is told by a first pass, since DDP would wait for it.
+        A first pass finds the parameters without influence on the loss, since DDP would wait for
+        them.
         """
         found = torch.autograd.grad(self.loss(tokens, inputs), list(self.parameters.values()),
                                     allow_unused=True)  # fmt: skip
@@ -116,7 +117,7 @@ class ModuleEngine(LossEngine):
         self.call = self.compile(DistributedDataParallel(self.net))
 
     def leave_group(self) -> None:
-        """The end of that: DDP has to go before the processes' group does."""
+        """Undo `distribute`: DDP must end before the process group does."""
         self.call = self.net
 
 

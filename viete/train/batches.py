@@ -27,16 +27,15 @@ class Batches:
     """The batches of one part of the data, 'train' or 'validation', as a card takes them.
 
     Plain text: windows of ``length`` tokens (by default the card's context) at random places, the
-    last tenth of the text set aside for validation, as nanoGPT does. Dialogs and lines: each its
-    own sequence from position 0, once an epoch, in an order that is new every epoch; the last tenth
-    of them, rounded down, set aside. A card that looks only back, and whose loss is made of
-    weighted cross-entropies alone, takes such of different lengths in one batch, padded at the end
-    with weight 0; for any other card a batch holds those of one length, and may be smaller than
-    ``batch``. With ``loss_on`` 'assistant' the assistant's words alone count, with what closes
-    them.
+    last tenth of the text held out for validation, as in nanoGPT. Dialogs and lines: each a
+    separate sequence from position 0, once an epoch, in an order that is new every epoch; the last
+    tenth of them, rounded down, held out. For a causal card whose loss consists only of weighted
+    cross-entropies, a batch may mix sequences of different lengths, padded at the end with weight
+    0; for any other card a batch has sequences of one length, and may be smaller than ``batch``.
+    With ``loss_on`` 'assistant' only the assistant's words count, with the tags that close them.
 
-    Raises VieteError where card, vocabulary and data do not fit, and for a dialog or a line
-    longer than the context.
+    Raises VieteError if card, vocabulary and data do not fit, and for a dialog or a line longer
+    than the context.
     """
 
     def __init__(
@@ -72,7 +71,7 @@ class Batches:
             )
 
     def sequences(self, starts: Ids) -> EpochOrder:
-        """The dialogs or lines of this part, each checked to fit."""
+        """The order of this part's dialogs or lines, each checked to fit the context."""
         s, count = self.settings, len(starts) - 1
         one = "line" if self.data.own is None else "dialog"
         held = int(count * s.validation)
@@ -103,7 +102,7 @@ class Batches:
 
     @property
     def epoch(self) -> int:
-        """How many batches go through the data once; for random windows, as many tokens."""
+        """The number of batches in one pass over the data; for random windows, by token count."""
         if self.order is not None:
             return len(self.order)
         return max(1, (self.last - self.first) // (self.settings.batch * self.length))
@@ -119,14 +118,14 @@ class Batches:
         return self.windows(random_numbers(s.seed, PARTS.index(self.part), k, s.batch)[rows])
 
     def windows(self, places: Ids) -> dict[str, Ids]:
-        """The windows of text that random numbers stand for."""
+        """The windows of text that start at random numbers."""
         n = self.length
         starts = self.first + (places % np.uint64(self.last - self.first - n)).astype(np.int64)
         window = self.data.ids[starts[:, None] + np.arange(n + 1)].astype(np.int64)
         return self.inputs(window, None)
 
     def spans(self) -> tuple[Ids, Ids]:
-        """Where each sequence that batches are drawn from begins in the data, and where it ends."""
+        """The start and end in the data of each sequence that batches are drawn from."""
         if self.data.starts is not None:
             starts = np.asarray(self.data.starts, np.int64)
             return starts[self.first : self.last], starts[self.first + 1 : self.last + 1]
@@ -134,9 +133,9 @@ class Batches:
         return starts, starts + self.length + 1
 
     def evaluation(self, count: int) -> Iterator[dict[str, Ids]]:
-        """The same ``count`` sequences at every call, or all there are if there are fewer.
+        """The same ``count`` sequences at every call, or all if there are fewer.
 
-        Which sequences they are depends on the data and the seed, and not on ``batch``, by which
+        The choice depends on the data and the seed, and not on the batch size ``batch`` in which
         they come.
         """
         s, stream = self.settings, PARTS.index(self.part)
@@ -155,7 +154,7 @@ class Batches:
             )
 
     def padded(self, which: Ids) -> dict[str, Ids]:
-        """Dialogs or lines in one array, with 0 after their end and no weight there."""
+        """Dialogs or lines in one array, padded with 0 and weight 0."""
         starts, own = self.data.starts, self.data.own
         assert starts is not None
         n = int((starts[which + 1] - starts[which]).max())
@@ -170,7 +169,7 @@ class Batches:
         return self.inputs(window, counts)
 
     def inputs(self, window: Ids, counts: Ids | None) -> dict[str, Ids]:
-        """n + 1 tokens as n inputs and n targets; a token counts where it is a target."""
+        """n + 1 tokens as n inputs and n targets; ``counts`` says which count as targets."""
         if self.takes.targets is None:
             return {self.takes.tokens: window[:, :-1]}
         out = {self.takes.tokens: np.ascontiguousarray(window[:, :-1]),
@@ -184,7 +183,7 @@ class Batches:
 
     @property
     def state(self) -> dict[str, Any]:
-        """What, with the number of the next batch, a resumed run must find again. Plain JSON."""
+        """The state that a resumed run must have, besides the next batch's number. Plain JSON."""
         return {
             "part": self.part,
             **{name: getattr(self.settings, name) for name in DEPENDS},
@@ -194,9 +193,9 @@ class Batches:
         }
 
     def check(self, state: Mapping[str, Any]) -> None:
-        """Refuse to go on with batches other than those a run began with.
+        """Raise VieteError if the batches differ from those that a run began with.
 
-        Raises VieteError with what differs: the data, the vocabulary or a setting.
+        The error names what differs: the data, the vocabulary or a setting.
         """
         mine = self.state
         data = self.data
@@ -210,9 +209,9 @@ class Batches:
 
 
 def random_numbers(seed: int, stream: int, k: int, count: int) -> Ids:
-    """``count`` random uint64, the k-th draw of a stream of a seed: nothing before it is needed.
+    """``count`` random uint64, the k-th draw of a seed's stream, computed without earlier ones.
 
-    Philox's (Salmon et al. 2011), whose raw stream NumPy promises to keep from version to version.
+    By Philox (Salmon et al. 2011), whose raw stream NumPy promises to keep from version to version.
     """
     key = np.array([seed % 2**64, stream], np.uint64)
     philox = np.random.Philox(key=key, counter=np.array([0, 0, 0, k], np.uint64))
@@ -220,11 +219,11 @@ def random_numbers(seed: int, stream: int, k: int, count: int) -> Ids:
 
 
 class EpochOrder:
-    """Which sequences go together, epoch by epoch.
+    """The sequences of each batch, epoch by epoch.
 
-    Shuffled, then sorted by length with ties as shuffled, then cut into batches of at most
-    ``size`` (unless ``mixed`` also wherever the length changes), and the batches shuffled. So each
-    epoch has equally many, and there is little to pad.
+    Shuffled, then sorted by length with ties as shuffled, then cut into batches of at most ``size``
+    (unless ``mixed`` also wherever the length changes), and the batches shuffled. So every epoch
+    has the same number of batches, and little padding is needed.
     """
 
     def __init__(self, lengths: Ids, size: int, mixed: bool, seed: int, stream: int) -> None:
@@ -239,11 +238,11 @@ class EpochOrder:
         self.last: tuple[int, Ids, Ids] = (-1, lengths, lengths)
 
     def __len__(self) -> int:
-        """Batches in an epoch."""
+        """The number of batches in an epoch."""
         return len(self.cuts)
 
     def batch(self, k: int) -> Ids:
-        """The numbers of the sequences that make batch k."""
+        """The numbers of the sequences in batch k."""
         epoch, place = divmod(k, len(self))
         if self.last[0] != epoch:
             random = random_numbers(self.seed, self.stream, epoch, len(self.lengths) + len(self))
@@ -257,7 +256,7 @@ class EpochOrder:
 
 
 def same_data(name: str, source: str, size: int, vocabulary: str, state: Mapping[str, Any]) -> None:
-    """Refuse data (a digest, of so many bytes) or a vocabulary that a run did not begin with."""
+    """Raise VieteError for data (by digest and size) or a vocabulary other than the run's."""
     if state.get("vocabulary") != vocabulary:
         raise VieteError(f"{name}: this run began with another vocabulary")
     if state.get("source") == source:

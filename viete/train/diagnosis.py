@@ -21,9 +21,9 @@ FAR = 0.1, 1.5  # nats above the lowest mean, and times it
 
 
 class Divergence:
-    """The mean loss of the last steps beside the lowest such mean of the run.
+    """The mean loss of the last steps compared with the lowest such mean of the run.
 
-    ``lowest`` is that mean and the step it ended at, as a checkpoint keeps it.
+    ``lowest`` is that mean and the step it ended at, as stored in a checkpoint.
     """
 
     def __init__(self, lowest: Sequence[float] | None = None) -> None:
@@ -31,7 +31,7 @@ class Divergence:
         self.lowest = None if lowest is None else (float(lowest[0]), int(lowest[1]))
 
     def add(self, step: int, loss: float) -> None:
-        """Note the loss of a step."""
+        """Record the loss of a step."""
         self.last.append(loss)
         if len(self.last) == STEPS and (self.lowest is None or self.mean < self.lowest[0]):
             self.lowest = self.mean, step
@@ -41,7 +41,7 @@ class Divergence:
         return sum(self.last) / len(self.last)
 
     def sentence(self, lr: float) -> str:
-        """What to say of a run that ends so; empty where the loss is near its lowest."""
+        """A sentence on a diverged loss; empty if the loss is near its lowest."""
         if self.lowest is None or not self.last:
             return ""
         low, step = self.lowest
@@ -55,10 +55,10 @@ class Divergence:
 
 
 def culprit(card: CardData, batch: Mapping[str, Array], weights: Mapping[str, Array]) -> str:
-    """A sentence's end on what was the first value not finite, forward or backward.
+    """A clause that names the first value that is not finite, forward or backward.
 
-    The equations run again, on NumPy, a sequence at a time. A mask's −∞ counts only where there is
-    nothing worse.
+    The equations run again, on NumPy, one sequence at a time. A mask's −∞ counts only if nothing
+    worse is found.
     """
     here = {name: host(w) for name, w in weights.items()}
     bad = next((name for name, w in here.items() if not np.isfinite(w).all()), None)

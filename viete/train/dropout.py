@@ -23,7 +23,7 @@ from viete.notation.tree import Apply, Expr, Idx, Ref, Slot, Symbol, transform, 
 
 @dataclass(frozen=True)
 class Masks:
-    """The model to train, ``model``, and for each input that is a mask its probability p."""
+    """The card to train, ``model``, and the probability p of each input that is a mask."""
 
     model: CardData
     chances: Mapping[str, float]
@@ -52,9 +52,9 @@ class Masks:
 
 
 def with_masks(card: CardData) -> Masks:
-    """The card as it is trained.
+    """The card as it is trained, with dropout as masks.
 
-    Raises VieteError, at the equation, for a probability that is none and for dropout of a single
+    Raises VieteError, at the equation, for an invalid probability and for dropout of a single
     number.
     """
     drops = [x for e in card.equations for x in walk(e.right) if is_dropout(card, x)]
@@ -82,12 +82,12 @@ def with_masks(card: CardData) -> Masks:
 
 
 def is_dropout(card: CardData, x: Expr) -> bool:
-    """Whether this is the library's dropout, not a function of the card's own of that name."""
+    """Whether a call is the library's dropout, not a card's function of the same name."""
     return card.library_name(x) == "dropout"
 
 
 def mask(card: CardData, shapes: Shapes, x: Apply, at: Equation, number: str, base: str) -> Input:
-    """The input that multiplies what is dropped from."""
+    """The mask input for one call of dropout."""
     letters = x.args[0].free
     found = shapes.located(at.text, x.args[0], frozenset(letters), loops=True)
     if not found.shape:
@@ -100,7 +100,7 @@ def mask(card: CardData, shapes: Shapes, x: Apply, at: Equation, number: str, ba
 
 
 def chance(card: CardData, p: Expr, at: Equation) -> float:
-    """The probability that an entry is dropped, a number or made of dimensions."""
+    """The probability that an entry is dropped, a number or a formula of dimensions."""
     size = card.size(p)
     try:
         value = None if size is None else float(size.evaluate(card.sizes))

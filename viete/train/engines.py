@@ -19,12 +19,12 @@ Array = Any  # NumPy's or PyTorch's
 
 
 class LossEngine:
-    """What the loop asks of whoever computes; the last five are for one process with all weights.
+    """Interface of the training loop to engines; the last five methods default to one process.
 
-    ``model`` is the card as it is trained, with masks where it says dropout. All weights lie in one
-    array, ``flat``, and all gradients in another, so that the optimiser and the clipping see two
-    arrays however many names the card has; ``weights`` and ``gradients`` are views into them, by
-    the names of `parameter_shapes`.
+    ``model`` is the card as it is trained, with masks for dropout. All weights lie in one array,
+    ``flat``, and all gradients in another, so that the optimiser and the clipping see two arrays
+    however many names the card has; ``weights`` and ``gradients`` are views into them, by the names
+    of `parameter_shapes`.
     """
 
     model: CardData
@@ -34,41 +34,41 @@ class LossEngine:
     gradients: dict[str, Array]
 
     def __call__(self, tokens: Array, /, **inputs: Array) -> float:
-        """The mean loss over the sequences; ``flat_gradient`` is then the mean of its gradients."""
+        """The mean loss over the sequences; sets ``flat_gradient`` to the mean of its gradients."""
         raise NotImplementedError
 
     def evaluate(self, tokens: Array, /, **inputs: Array) -> float:
-        """The loss alone."""
+        """The loss without gradients."""
         raise NotImplementedError
 
     def norm(self, gradient: Array) -> float:
-        """The length of the gradient of all weights."""
+        """The Euclidean norm of the gradient of all weights."""
         return norm(gradient, self.spread)
 
     def spread(self, f: Over, count: int) -> None:
-        """``f`` over the stretches of a flat array that threads of this engine take."""
+        """Call ``f`` on stretches of a flat array, shared among the engine's threads."""
         at_once(f, count)
 
     def gather(self, views: Mapping[str, Array]) -> Mapping[str, Array]:
-        """All of what this process has a part of, by NAME, m/NAME or v/NAME.
+        """The whole arrays of which this process holds parts, by NAME, m/NAME or v/NAME.
 
-        All processes have to ask; the first may be the only one to get it.
+        All processes must call this; the first may be the only one that gets the arrays.
         """
         return views
 
     def for_checkpoint(self, views: Mapping[str, Array]) -> Mapping[str, Array]:
-        """As `gather`, for `save_safetensors`: arrays whose numbers may come one by one."""
+        """As `gather`, for `save_safetensors`: arrays that may be gathered one by one."""
         return views
 
     def shard(self, name: str, array: Array) -> Array:
-        """This process's part of all of the weight ``name``, or of a moment of it."""
+        """This process's part of the whole weight ``name``, or of a moment of it."""
         return array
 
 
 class PlannedEngine(Engine, LossEngine):
-    """The card's forward and derived backward equations, planned: see `viete.evaluate.plan`.
+    """The card's forward and derived backward equations, planned; see `viete.evaluate.plan`.
 
-    ``model`` is what is trained, ``card`` the same without dropout.
+    ``model`` is the card to train, ``card`` the same without dropout.
     """
 
     def __init__(self, model: CardData, card: CardData, weights: Mapping[str, Array]) -> None:
@@ -83,7 +83,7 @@ class PlannedEngine(Engine, LossEngine):
         self.workers.spread(f, count)
 
     def evaluate(self, tokens: Array, /, **inputs: Array) -> float:
-        """Each thread takes some of the sequences."""
+        """As `LossEngine.evaluate`; each thread takes some of the sequences."""
         given = {self.card.inputs[0].name: tokens, **inputs}
         rows, shares = len(tokens), min(self.workers.count, len(tokens))
         parts = [slice(rows * k // shares, rows * (k + 1) // shares) for k in range(shares)]

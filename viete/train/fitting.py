@@ -25,9 +25,9 @@ from viete.train.settings import Settings
 
 
 def with_loss(card: CardData) -> CardData:
-    """The model with its own loss, or the cross-entropy of its logits and the tokens one further.
+    """The card with its own loss, or the cross-entropy of its logits and the next tokens.
 
-    Raises VieteError for a card that has neither a loss nor logits.
+    Raises VieteError for a card without a loss or logits.
     """
     found = with_own_loss(card)
     if found is None:
@@ -42,9 +42,9 @@ OF_DATA = "vocabulary of the training data"
 
 
 def with_vocabulary(card: CardData, size: int) -> CardData:
-    """The model for a vocabulary of so many tokens: ``card.bind(V=size)``, whatever V is called.
+    """The card for a vocabulary of ``size`` tokens: ``card.bind(V=size)``, whatever V is called.
 
-    Raises VieteError where the card's vocabulary is not a dimension with a number of its own.
+    Raises VieteError if the card's vocabulary is not a dimension with a number that can be set.
     """
     tokens = token_input(card)
     high = None if tokens.high is None else card.size(tokens.high)
@@ -67,9 +67,9 @@ def with_vocabulary(card: CardData, size: int) -> CardData:
 
 
 def with_corpus(card: CardData, path: str) -> tuple[CardData, Corpus]:
-    """The model for the characters of dialogs or short texts, and these, for a script to learn.
+    """The card for the characters of dialogs or short texts, and these as a script's corpus.
 
-    Raises VieteError for data of another kind, and for a text that is longer than the context.
+    Raises VieteError for data of another kind, and for a text longer than the context.
     """
     documents = read_data(path)
     vocabulary = make_vocabulary(documents)
@@ -96,10 +96,10 @@ def with_corpus(card: CardData, path: str) -> tuple[CardData, Corpus]:
 
 
 def with_loss_weights(card: CardData) -> CardData:
-    """The model with an input that says which positions count, 1 for all by default.
+    """The card with an input that says which positions count, 1 for all by default.
 
-    Its cross-entropy becomes a weighted one: ``L = weighted_loss(logits; y, w)``. Raises
-    VieteError for a card whose loss is written in some other way.
+    Its cross-entropy becomes a weighted one: ``L = weighted_loss(logits; y, w)``. Raises VieteError
+    for a card with another loss.
     """
     if training_inputs(card).weights is not None:
         return card
@@ -133,9 +133,9 @@ def with_loss_weights(card: CardData) -> CardData:
 def fit_card(
     card: CardData, documents: Documents, vocabulary: Vocabulary, settings: Settings
 ) -> CardData:
-    """The card with a loss, the data's vocabulary and the length asked for.
+    """The card with a loss, the data's vocabulary and the requested length.
 
-    Weights that are there already fix the sizes: then the data have to fit the card.
+    Given weights fix the sizes: then the data must fit the card.
     """
     card = with_loss(card)
     if not settings.weights:
@@ -151,7 +151,7 @@ def fit_card(
 
 
 def check_sets(card: CardData, sets: Sequence[str]) -> None:
-    """Refuse a dimension that was asked for, and that the data or --length make another."""
+    """Raise VieteError for a dimension set to another number than the data or --length require."""
     asked = {name.strip(): value for name, _, value in (text.partition("=") for text in sets)}
     for dim in card.dims:
         now = dim.value if dim.at_most is None else dim.at_most
@@ -164,9 +164,9 @@ def check_sets(card: CardData, sets: Sequence[str]) -> None:
 
 
 def with_length(card: CardData, length: int) -> CardData:
-    """The card with this context, so that no position it has goes untrained.
+    """The card with this context, so that none of its positions stays untrained.
 
-    Its own where the context is not a dimension that can be set.
+    The card keeps its context if that is not a dimension that can be set.
     """
     n = token_input(card).shape[0]
     if not isinstance(n, Ref):

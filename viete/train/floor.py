@@ -42,10 +42,10 @@ def loss_floor(batches: Batches) -> float | None:
 
 
 def entropy(ids: Ids, starts: Ids, ends: Ids, mass: np.ndarray, counts: Ids | None) -> float:
-    """The sum over all sequences, ``ids[start:end]``, of what each next token costs at least.
+    """The least cost of all next tokens, summed over all sequences ``ids[start:end]``.
 
-    ``mass`` is how much a position of each sequence counts, times its own of ``counts``. Sequences
-    are followed a token at a time, those with the same beginning as one group; one that is alone
+    ``mass`` is the weight of a position in each sequence, to be multiplied by ``counts``. Sequences
+    are followed one token at a time, those with the same beginning as one group; one that is alone
     in its group costs no more.
     """
     total, vocabulary = 0.0, int(ids.max(initial=0)) + 1

@@ -20,13 +20,13 @@ from viete.rewrite.adjoint.grad import loss_of
 
 @dataclass(frozen=True)
 class TrainingInputs:
-    """The inputs of a card by their part in learning.
+    """The inputs of a card by their role in training.
 
-    ``targets`` is None for a card whose loss shifts the tokens itself. ``weights`` say how much
-    each position counts, and ``optional`` that 1 is their default; ``context`` is the longest
-    text, and the only one where it is ``fixed``. ``causal`` says that no position sees a later
-    one, and that the loss is made of cross-entropies alone. ``padded`` says that texts may be
-    padded at their end: such a loss has weights.
+    ``targets`` is None for a card whose loss shifts the tokens itself. ``weights`` weight the
+    positions, and ``optional`` says that 1 is their default; ``context`` is the greatest text
+    length, and the only one if ``fixed``. ``causal`` says that no position depends on a later one,
+    and that the loss consists only of cross-entropies. ``padded`` says that texts may be padded at
+    their end: such a loss has weights.
     """
 
     tokens: str
@@ -41,7 +41,7 @@ class TrainingInputs:
 
 
 def training_inputs(card: CardData) -> TrainingInputs:
-    """How a card is fed. Raises VieteError for one that text alone cannot train."""
+    """The training inputs of a card. Raises VieteError if text is not enough to train it."""
     tokens = token_input(card)
     loss = loss_equations(card)
     if not loss:
@@ -76,7 +76,7 @@ def training_inputs(card: CardData) -> TrainingInputs:
 
 
 def token_input(card: CardData) -> Input:
-    """The card's first input, which must be a row of whole numbers from 0."""
+    """The card's first input, which must be a vector of whole numbers from 0."""
     item = card.inputs[0] if card.inputs else None
     if item is None or item.high is None or len(item.shape) != 1 or item.low != num(0):
         raise VieteError(
@@ -87,7 +87,7 @@ def token_input(card: CardData) -> Input:
 
 
 def same_kind(card: CardData, a: Input, b: Input) -> bool:
-    """Whether two inputs have the same shape and range, by whatever dimensions they say it."""
+    """Whether two inputs have the same shape and range, by whatever dimensions."""
 
     def sizes_of(item: Input) -> list[Size | None]:
         low = num(0) if item.name in targets(card) else item.low
@@ -98,7 +98,7 @@ def same_kind(card: CardData, a: Input, b: Input) -> bool:
 
 
 def loss_equations(card: CardData) -> list[Equation]:
-    """The loss, the last value that is one real number with a derivative, and what leads to it."""
+    """The equation of the loss (the last value that is one differentiable number) and its needs."""
     loss = loss_of(card)
     return [] if loss is None else backward_slice(card, [loss.name])[::-1]
 
@@ -106,10 +106,10 @@ def loss_equations(card: CardData) -> list[Equation]:
 def weights_input(
     card: CardData, tokens: Input, targets: str | None, calls: list[Apply], named: set[str]
 ) -> Input | None:
-    """The input that says how much a position's loss counts.
+    """The input that weights each position's loss.
 
-    It is the third argument of a `weighted_loss`; or the one of the tokens' shape that
-    stands in the loss, and in no equation that does not lead from the targets.
+    It is the third argument of a `weighted_loss`; or the input of the tokens' shape that occurs in
+    the loss, and in no equation that does not depend on the targets.
     """
     third = {c.args[2].key for c in calls if len(c.args) > 2 and isinstance(c.args[2], Ref)}
     after = forward_slice(card, {targets} if targets else ())
@@ -123,7 +123,7 @@ def weights_input(
 
 
 def sees_the_past(card: CardData, tokens: Input, calls: list[Apply]) -> bool:
-    """Whether the scores at a position depend on no later token: then padding changes nothing."""
+    """Whether scores depend on no later token, so that padding changes nothing."""
     scores = {c.args[0].key for c in calls if isinstance(c.args[0], Ref)}
     length = card.size(tokens.shape[0])
     made = [k for k, e in enumerate(card.equations) if e.name in scores]
@@ -134,7 +134,7 @@ def sees_the_past(card: CardData, tokens: Input, calls: list[Apply]) -> bool:
 
 
 def has_other_terms(card: CardData, loss: list[Equation]) -> bool:
-    """Whether a loss depends on an input in some other way than through its cross-entropies.
+    """Whether a loss depends on an input otherwise than through its cross-entropies.
 
     A term such as the mean of logsumexp(logits_j)^2 over all positions counts padding as well.
     """

@@ -36,9 +36,9 @@ from viete.train.values import AnyBatches
 
 @dataclass
 class Outcome:
-    """How a run ended: after its last ``step``, or before, when it was ``stopped``.
+    """The end of a run: at its last ``step``, or earlier if it was ``stopped``.
 
-    ``diverged`` is a sentence for a loss that ended far above its lowest, and else empty.
+    ``diverged`` is a sentence on a loss that ended far above its lowest, or else empty.
     """
 
     step: int
@@ -49,20 +49,19 @@ class Outcome:
 
 
 def train(job: Job, sample: Callable[[int], str] | None = None) -> Outcome:
-    """Take the steps that are left, and keep what they lead to in the run's folder.
+    """Take the remaining steps, and keep the results in the run's folder.
 
-    ``sample`` gives a text that the model of a step would write, to be shown as it learns.
-
-    Ctrl-C, SIGTERM, a terminal that is closed and an output that cannot be written end it after the
-    step it is at, with a checkpoint. Raises VieteError for a
-    loss or gradient that is not finite, with the first equation that is to blame, and for a disk
-    that is full: the checkpoints before are there in either case.
+    ``sample`` gives a text that the model writes after a step, which is shown during training.
+    Ctrl-C, SIGTERM, a closed terminal and an output that cannot be written end the run after the
+    current step, with a checkpoint. Raises VieteError for a loss or gradient that is not finite,
+    with the first equation to blame, and for a full disk: earlier checkpoints remain in either
+    case.
     """
     return Training(job, sample).run()
 
 
 class Training:
-    """A run on its way: ``job`` is what it works with, ``step`` how many are done."""
+    """A run in progress: ``job`` is what it needs, ``step`` the number of steps done."""
 
     def __init__(self, job: Job, sample: Callable[[int], str] | None = None) -> None:
         s = self.settings = job.settings
@@ -118,17 +117,17 @@ class Training:
         return Outcome(self.step, self.loss, self.validation, self.step < s.steps, diverged)
 
     def least_loss(self) -> float | None:
-        """The floor of the loss, where it is one of texts, for the process that writes."""
+        """The floor of the loss, for texts and only in the process that writes."""
         batches = self.job.batches
         return loss_floor(batches) if self.metrics and isinstance(batches, Batches) else None
 
     def measure(self) -> None:
-        """Begin to note what is measured after the step at which the run began or went on."""
+        """Begin to record metrics after the step at which the run began or resumed."""
         if self.team.leads:
             self.metrics = RunMetrics(self.job.run, self.job.step, self.settings.tensorboard)
 
     def advance(self, stopped: list[int]) -> bool:
-        """Take a step, unless all are done or somebody wants to stop."""
+        """Take a step, unless all are done or a stop was requested."""
         if self.step >= self.settings.steps or self.team.any(
             bool(stopped) or self.progress.unheard
         ):
@@ -139,7 +138,7 @@ class Training:
     # -- one step ----------------------------------------------------------------------------------
 
     def take_step(self) -> None:
-        """One change of the weights."""
+        """Take one step of the optimiser."""
         s, gradient = self.settings, self.engine.flat_gradient
         first = self.step * s.accumulate
         self.loss = self.forward_and_back(first)
@@ -164,7 +163,7 @@ class Training:
         self.divergence.add(self.step, self.loss)
 
     def forward_and_back(self, k: int) -> float:
-        """The loss on batch k; its gradients are in the engine."""
+        """The loss on batch k; its gradients are left in the engine."""
         batch = self.batch(k)
         tokens, *rest = batch
         self.tokens += math.prod(batch[tokens].shape[:2])
@@ -175,14 +174,14 @@ class Training:
         return loss
 
     def batch(self, k: int) -> dict[str, Any]:
-        """Batch k, and the masks of dropout."""
+        """Batch k, with masks for dropout."""
         batch = self.job.batches.batch(k)
         rows, length = next(iter(batch.values())).shape[:2]
         masks = self.job.masks.draw(self.settings.seed, k, length, rows, self.settings.dtype)
         return {**batch, **masks}
 
     def not_finite(self, what: str, card: CardData, batch: dict[str, Any]) -> VieteError:
-        """What to say of a loss, a gradient or weights that are not finite."""
+        """The error for a loss, a gradient or weights that are not finite."""
         there = checkpoints.steps(self.job.run)
         kept = f"; the last checkpoint is that of step {there[-1]}" if there else ""
         weights = self.engine.gather(self.engine.weights)
@@ -196,7 +195,7 @@ class Training:
     # -- between steps -----------------------------------------------------------------------------
 
     def after_step(self) -> None:
-        """After a step: a line, a validation, a checkpoint, where it is time for them."""
+        """After a step: a log line, a validation or a checkpoint, if due."""
         s = self.settings
         if s.log_every and (self.step % s.log_every == 0 or self.step in (1, s.steps)):
             self.log()
@@ -230,7 +229,7 @@ class Training:
             self.metrics(self.step, **values)
 
     def validate(self) -> None:
-        """The mean loss over sequences of the validation part, every time the same."""
+        """Measure the mean loss over sequences of the validation part, the same every time."""
         batches = self.job.validation
         if batches is None:
             return
@@ -278,10 +277,10 @@ class Training:
 
 @contextmanager
 def stopping(team: Team) -> Iterator[list[int]]:
-    """A list that is no more empty once somebody wants the run to stop.
+    """Yields a list that is non-empty once a signal asks the run to stop.
 
-    The second Ctrl-C means at once; not in several processes, to which ``torchrun`` hands on the
-    first one that they had from the terminal.
+    A second Ctrl-C stops at once; not with several processes, to which ``torchrun`` forwards the
+    first one that they already had from the terminal.
     """
     asked: list[int] = []
 

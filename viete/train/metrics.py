@@ -25,10 +25,10 @@ METRICS = "metrics.jsonl"
 
 
 class RunMetrics:
-    """A run's measurements, appended to. ``step`` is that of the checkpoint it goes on from.
+    """Appends a run's measurements to a file; ``step`` is that of the checkpoint it resumes from.
 
-    What an earlier process measured after that step is taken out, and so is a line that it had no
-    time to finish.
+    Measurements of an earlier process after that step are removed, and so is an incomplete last
+    line.
     """
 
     def __init__(self, run: Path, step: int = 0, tensorboard: bool = False) -> None:
@@ -41,7 +41,7 @@ class RunMetrics:
         self.events = Events(run / "tensorboard", step) if tensorboard else None
 
     def __call__(self, step: int, **values: float) -> None:
-        """Note some values of a step. Raises VieteError where the disk is full."""
+        """Record some values of a step. Raises VieteError if the disk is full."""
         with os_refusals(self.path, "written"):
             append(self.file, (json.dumps({"step": step, **values}) + "\n").encode())
         if self.events is not None:
@@ -54,16 +54,16 @@ class RunMetrics:
 
 
 def append(file: FileIO, data: bytes) -> None:
-    """Add all of the data or nothing: of the last line that a disk has room for, a part may fit."""
+    """Write all of the data or nothing, even if the disk only has room for a part."""
     if (done := file.write(data)) != len(data):
         file.truncate(file.tell() - done)
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def read_metrics(run: Path) -> list[dict[str, Any]]:
-    """All that was measured, in order, without a last line that is cut short.
+    """All measurements, in order, without an incomplete last line.
 
-    Raises VieteError, with the line, for one that is not a measurement.
+    Raises VieteError, with the line, for a line that is not a measurement.
     """
     path = run / METRICS
     try:
@@ -86,7 +86,7 @@ def read_metrics(run: Path) -> list[dict[str, Any]]:
 
 
 def is_measurement(row: Any) -> bool:
-    """Whether a line of JSON is a step and some numbers."""
+    """Whether a JSON value is a step with some numbers."""
     return (
         isinstance(row, dict) and type(row.get("step")) is int
         and all(type(v) is float or (type(v) is int and abs(v) < 2**63) for v in row.values())
@@ -94,7 +94,7 @@ def is_measurement(row: Any) -> bool:
 
 
 class Events:
-    """TensorBoard's file of events, of which ours need four fields of three messages.
+    """TensorBoard's file of events, which here uses four fields of three messages.
 
     A record is its length, that length's checksum, the data, its checksum (TFRecord); the data is
     an ``Event`` of event.proto: wall_time = 1, step = 2, file_version = 3, summary = 5 {value = 1

@@ -30,15 +30,15 @@ Names = tuple[str, ...]
 
 
 class CardModule:
-    """What a loaded module has beside its equations: the card's names for its parameters."""
+    """The card's names for the parameters of a loaded module, besides its equations."""
 
     names: Mapping[str, str]  # the state_dict's, by the card's
     arguments: Mapping[str, str]  # the names of forward's arguments, by those of the card's inputs
 
     def weights(self) -> dict[str, torch.Tensor]:
-        """The parameters themselves by the card's names, those of `parameter_shapes`.
+        """The parameters by the card's names, those of `parameter_shapes`.
 
-        What a config gave, and is not learned, is a buffer.
+        Values from a config, which are not learned, are buffers.
         """
         assert isinstance(self, nn.Module)
         own = dict(self.named_parameters(remove_duplicate=False))
@@ -46,7 +46,7 @@ class CardModule:
         return {name: own[there] for name, there in self.names.items()}
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """Pickled with its source, so that another process can read it."""
+        """Pickle the module with its source, so that another process can load it."""
         made = source(self), tuple(self.names), tuple(self.arguments.items())
         return revived, made, self.__dict__
 
@@ -75,7 +75,7 @@ def to_torch(
 
 
 def empty(card: CardData, of: str | None = None) -> Any:
-    """The module with parameters that have shapes and no memory."""
+    """The module with parameters that have shapes but no memory."""
     made = kind_of(card, of)
     with torch.device("meta"):  # nothing is drawn that is then replaced
         return made()
@@ -89,7 +89,7 @@ def kind_of(card: CardData, of: str | None) -> type[nn.Module]:
 
 
 def tensor(name: str, weight: Any) -> torch.Tensor:
-    """A weight for PyTorch, of real numbers."""
+    """A weight of real numbers as a PyTorch tensor."""
     with suppress(TypeError, ValueError, RuntimeError):
         found = torch.as_tensor(writable(weight))
         if found.is_floating_point():
@@ -99,7 +99,7 @@ def tensor(name: str, weight: Any) -> torch.Tensor:
 
 @cache
 def kind(text: str, names: Names, arguments: tuple[tuple[str, str], ...]) -> type[nn.Module]:
-    """The class that a source defines, of a card whose weights have these names."""
+    """The class that a source defines, for a card whose weights have these names."""
     file = file_of(text)
     found = [x for x in vars(file).values() if isinstance(x, type) and issubclass(x, nn.Module)]
     last = found[-1]
@@ -110,14 +110,14 @@ def kind(text: str, names: Names, arguments: tuple[tuple[str, str], ...]) -> typ
 
 
 def revived(text: str, names: Names, arguments: tuple[tuple[str, str], ...]) -> nn.Module:
-    """An instance without parameters, which pickle and copy then fill."""
+    """An instance without parameters, to be filled by pickle or copy."""
     found = kind(text, names, arguments)
     empty: nn.Module = object.__new__(found)
     return empty
 
 
 def file_of(text: str) -> Any:
-    """A source as a module of Python's, the same for the same text."""
+    """A source as a Python module, the same module for the same text."""
     name = f"viete_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
     if name not in sys.modules:
         file = ModuleType(name)
@@ -130,7 +130,7 @@ def file_of(text: str) -> Any:
 
 
 def source(module: Any) -> str:
-    """The text of a module that `to_torch` made."""
+    """The source of a module made by `to_torch`."""
     return "".join(linecache.getlines(str(sys.modules[type(module).__module__].__file__)))
 
 

@@ -37,10 +37,10 @@ class Span:
 
 
 def spans(shapes: Mapping[str, tuple[int, ...]], ranks: Mapping[str, int]) -> tuple[Span, ...]:
-    """The stretches of a flat array of weights of these shapes that decay, and that do not.
+    """The stretches of a flat array of weights, those that decay and those that do not.
 
-    Matrices decay, biases and the γ and β of a norm do not: ``ranks`` is 2 for a matrix, also where
-    a family of vectors makes an array of two axes.
+    Matrices decay, biases and the γ and β of a norm do not: ``ranks`` is 2 for a matrix, and less
+    for a vector, even if a family of vectors makes an array of two axes.
     """
     found: list[Span] = []
     at = 0
@@ -53,10 +53,10 @@ def spans(shapes: Mapping[str, tuple[int, ...]], ranks: Mapping[str, int]) -> tu
 
 
 class Adam:
-    """The optimiser's state for one flat array: ``m`` and ``v``, and how many ``steps`` were taken.
+    """The optimiser's state for one flat array: ``m``, ``v``, and the number of ``steps`` taken.
 
     ``Adam(flat, spans, settings)`` changes ``flat`` in place with every call; ``optimiser(gradient,
-    lr)`` uses the gradient up as scratch. ``spread`` shares it out to threads.
+    lr)`` overwrites the gradient as scratch. ``spread`` shares the work among threads.
     """
 
     def __init__(
@@ -72,12 +72,12 @@ class Adam:
         self.spread = spread
 
     def __call__(self, gradient: Array, lr: float) -> None:
-        """One step down the gradient."""
+        """Take one step with a gradient."""
         self.steps += 1
         self.spread(partial(self.over, gradient, lr), len(self.flat))
 
     def over(self, gradient: Array, lr: float, stretch: slice) -> None:
-        """The step of some of the weights."""
+        """Take the step for some of the weights."""
         for span in self.spans:
             start, stop = max(span.start, stretch.start), min(span.stop, stretch.stop)
             if start >= stop:
@@ -102,14 +102,14 @@ class Adam:
         return out
 
     def load(self, moments: Mapping[str, np.ndarray], weights: Mapping[str, Array]) -> None:
-        """Take on the moments of a checkpoint."""
+        """Load the moments of a checkpoint."""
         for key, view in self.moments(weights).items():
             view[...] = moments[key] if self.on_numpy else view.new_tensor(moments[key])
 
     def chunk(
         self, part: slice, g: np.ndarray, lr: float, decay: float, scratch: np.ndarray
     ) -> None:
-        """The formulas above in place, on as much as the cache holds."""
+        """The module's formulas in place, on a chunk that fits the cache."""
         s = self.settings
         w, m, v, a = self.flat[part], self.m[part], self.v[part], scratch[: len(g)]
         if decay and s.optimiser == "adamw":
@@ -133,7 +133,7 @@ class Adam:
         np.subtract(w, a, out=w)
 
     def fused(self, part: slice, g: Array, lr: float, decay: float) -> None:
-        """PyTorch's own kernel, one pass over memory (3 × faster than the chunks above)."""
+        """The step by PyTorch's kernel, one pass over memory (3 × faster than the chunks above)."""
         import torch
         from torch.optim.adam import adam
         from torch.optim.adamw import adamw
@@ -148,10 +148,10 @@ class Adam:
 
 
 def learning_rate(s: Settings, step: int) -> float:
-    """The learning rate of the step with that number, from 0, as nanoGPT's ``get_lr`` has it.
+    """The learning rate of a step, numbered from 0, as in nanoGPT's ``get_lr``.
 
-    Over the first ``warmup`` steps a straight line up to ``lr``; then, for the cosine, half a wave
-    down to ``min_lr`` at the last step.
+    Over the first ``warmup`` steps it rises linearly to ``lr``; then, for the cosine, it follows
+    half a wave down to ``min_lr`` at the last step.
     """
     if step < s.warmup:
         return s.lr * (step + 1) / (s.warmup + 1)
@@ -162,7 +162,7 @@ def learning_rate(s: Settings, step: int) -> float:
 
 
 def view_as(w: Array, flat: Array) -> Array:
-    """A stretch of a flat array, seen as the weights that lie in such a stretch."""
+    """A stretch of a flat array as a view with the shape and strides of weights."""
     if isinstance(flat, np.ndarray):
         return np.lib.stride_tricks.as_strided(flat, w.shape, w.strides)
     return flat.as_strided(tuple(w.shape), w.stride(), flat.storage_offset())
@@ -173,7 +173,7 @@ def chunks(start: int, stop: int) -> Iterator[slice]:
 
 
 def norm(gradient: Array, spread: Spread = at_once) -> float:
-    """The Euclidean length of the whole gradient; infinite or NaN where an entry is."""
+    """The Euclidean norm of the whole gradient; infinite or NaN if an entry is."""
     found: dict[int, float] = {}
 
     def squared(stretch: slice) -> None:
@@ -194,7 +194,7 @@ def sum_of_squares(g: Array) -> float:
 
 
 def clip_norm(gradient: Array, length: float, most: float, spread: Spread = at_once) -> None:
-    """Shorten a gradient of this ``length`` to ``most``, keeping its direction.
+    """Scale a gradient of this ``length`` down to ``most``, keeping its direction.
 
     Pascanu et al. 2013, algorithm 1, with PyTorch's 10⁻⁶ in the denominator.
     """
@@ -209,7 +209,7 @@ def clip_norm(gradient: Array, length: float, most: float, spread: Spread = at_o
 
 
 def clip_entries(gradient: Array, most: float) -> None:
-    """Cut every entry to −most … most, which turns the gradient's direction."""
+    """Clip every entry to −most … most, which changes the gradient's direction."""
     if isinstance(gradient, np.ndarray):
         np.clip(gradient, -most, most, out=gradient)
     else:

@@ -28,7 +28,7 @@ Place = Callable[[float, float], Point]
 
 @dataclass(frozen=True)
 class Curve:
-    """Steps and losses of one run: those of its batches, or those of validation."""
+    """Steps and losses of one run, of its batches or of validation."""
 
     name: str
     points: tuple[Point, ...]
@@ -37,7 +37,7 @@ class Curve:
 
 
 def plot_runs(runs: Sequence[Path]) -> str:
-    """The picture of one run or several. Raises VieteError for a folder without measurements."""
+    """The plot of one or several runs. Raises VieteError for a folder without measurements."""
     lines: list[Curve] = []
     floors: dict[float, None] = {}
     for k, run in enumerate(runs):
@@ -60,7 +60,7 @@ def plot_runs(runs: Sequence[Path]) -> str:
 
 
 def run_title(run: Path) -> str:
-    """The title of the card that was trained; the folder's name where there is none."""
+    """The title of the trained card, or the folder's name."""
     with suppress(OSError, ValueError):
         for line in regular(run / "card.md", SETTINGS).read_text("utf-8").splitlines():
             if line.startswith("# "):
@@ -71,9 +71,9 @@ def run_title(run: Path) -> str:
 def svg(
     lines: Sequence[Curve], title: str, floors: Sequence[float] = ()
 ) -> str:  # fmt: skip
-    """Axes with round numbers, a thin line of every batch's loss under its running mean.
+    """The plot: axes with round numbers, and each batch's loss as a thin line under its mean.
 
-    ``floors`` are what no model can go below on average: dotted lines, unless they are far below.
+    ``floors`` are bounds that no model's mean loss can go below: dotted lines, unless far below.
     """
     losses = [loss for line in lines for _, loss in line.points]
     last = max(step for line in lines for step, _ in line.points)
@@ -128,12 +128,12 @@ def svg(
 
 
 def is_near(floor: float, low: float, high: float, log: bool) -> bool:
-    """Whether a line below the losses leaves them half of the picture."""
+    """Whether a line below the losses leaves them half of the plot's height."""
     return low / high <= floor / low if log else low - floor <= high - low
 
 
 def curve_paths(line: Curve, place: Place) -> list[str]:
-    """Validation as dots on a line; training as a pale line of every loss and a running mean."""
+    """The paths of a curve: validation as dots on a line, training as a pale line and its mean."""
     spots = [place(*p) for p in line.points]
     if line.validation:
         dots = [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.2" fill="{PAPER}" stroke="{line.colour}" '
@@ -146,7 +146,7 @@ def curve_paths(line: Curve, place: Place) -> list[str]:
 
 
 def running_mean(points: Sequence[Point]) -> list[Point]:
-    """The mean over a fiftieth of the run around each point, over less at both ends."""
+    """The mean over a fiftieth of the run around each point, over less at the ends."""
     most = max(1, len(points) // 100)
     sums = [0.0, *accumulate(loss for _, loss in points)]
     out = []
@@ -158,7 +158,7 @@ def running_mean(points: Sequence[Point]) -> list[Point]:
 
 
 def legend(names: Sequence[tuple[str, str, str]]) -> list[str]:
-    """Names, each with a stroke of its colour and dashes, in the upper right corner."""
+    """Names with strokes of their colours and dashes, in the upper right corner."""
     out = []
     for row, (name, colour, dash) in enumerate(names):
         y = TOP + 12 + 20 * row
@@ -190,7 +190,7 @@ def powers(low: float, high: float) -> list[float]:
 
 
 def round_numbers(low: float, high: float, whole: bool = False, parts: int = 6) -> list[float]:
-    """Multiples of 1, 2 or 5 times a power of ten around an interval, in some six ``parts``."""
+    """Multiples of 1, 2 or 5 times a power of ten around an interval, about ``parts`` of them."""
     raw = max(high - low, 1e-12) / parts
     power = 10.0 ** math.floor(math.log10(raw))
     apart = next(f * power for f in (1, 2, 5, 10) if f * power >= raw)

@@ -23,7 +23,7 @@ LONGEST = timedelta(days=1)  # for which one process may wait for another, as wh
 
 
 class Team:
-    """The processes of a run: this one is number ``rank`` of ``size``."""
+    """The processes of a run; this one has number ``rank`` of ``size``."""
 
     def __init__(self, rank: int = 0, size: int = 1) -> None:
         self.rank, self.size = rank, size
@@ -32,7 +32,7 @@ class Team:
 
     @property
     def leads(self) -> bool:
-        """Whether this is the process that writes and speaks."""
+        """Whether this process writes files and prints."""
         return self.rank == 0
 
     def share(self, rows: int) -> slice:
@@ -40,7 +40,7 @@ class Team:
         return slice(rows * self.rank // self.size, rows * (self.rank + 1) // self.size)
 
     def sum(self, value: float) -> float:
-        """The sum of what all processes have."""
+        """The sum of a value over all processes."""
         if self.size == 1:
             return value
         import torch
@@ -51,18 +51,18 @@ class Team:
         return float(total)
 
     def any(self, asked: bool) -> bool:
-        """Whether it is so in any process."""
+        """Whether a condition is true in any process."""
         return self.sum(float(asked)) > 0
 
     def all_reduce(self, array: Array) -> None:
-        """Make an array, NumPy's or PyTorch's, the sum of all processes'."""
+        """Replace an array, NumPy's or PyTorch's, by its sum over all processes."""
         import torch
 
         with collective():
             torch.distributed.all_reduce(torch.as_tensor(array))
 
     def broadcast(self, value: Any) -> Any:
-        """What the first process says."""
+        """The value of the first process."""
         if self.size == 1:
             return value
         import torch
@@ -73,7 +73,7 @@ class Team:
         return found[0]
 
     def leave(self) -> None:
-        """End well: threads of gloo's that still ran would abort a process that is done."""
+        """Leave the group: running gloo threads would abort a process that is done."""
         import torch
 
         if self.leads and not self.announced:
@@ -87,9 +87,9 @@ class Team:
 
 @cache
 def team() -> Team:
-    """The processes that this one was started with, after all of them have met.
+    """The processes that this one was started with, after all have connected.
 
-    Raises VieteError where they do not.
+    Raises VieteError if they do not connect.
     """
     rank, size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
     if size == 1:
@@ -106,13 +106,13 @@ def team() -> Team:
 
 
 def own_device(device: str | None) -> str | None:
-    """The device of this process: each has a GPU of its own."""
+    """The device of this process: each has a separate GPU."""
     return f"cuda:{os.environ['LOCAL_RANK']}" if device == "cuda" and team().size > 1 else device
 
 
 @contextmanager
 def collective() -> Iterator[None]:
-    """What all processes do together. Raises VieteError where one of them is gone."""
+    """A block that all processes execute. Raises VieteError if one of them has ended."""
     try:
         yield
     except RuntimeError as error:
@@ -132,10 +132,10 @@ def first_line(error: Exception) -> str:
 
 
 class SharedEngine:
-    """An engine of which every process has its own: loss and gradients over their whole batch.
+    """An engine in every process, with loss and gradients over the whole batch.
 
-    A process whose share of a small batch is empty computes a row for nothing, since all of them
-    have to meet.
+    A process whose share of a small batch is empty computes a row without effect, since all
+    processes must take part.
     """
 
     def __init__(self, engine: Any, team: Team) -> None:
@@ -171,7 +171,7 @@ class SharedEngine:
     def local_batch(
         self, tokens: Array, inputs: Mapping[str, Array]
     ) -> tuple[Array, dict[str, Array], float]:
-        """This process's rows of a batch, and their share of it."""
+        """This process's rows of a batch, and their share of all rows."""
         part = self.team.share(len(tokens))
         weight = (part.stop - part.start) / len(tokens)
         part = part if weight else slice(0, 1)
@@ -179,7 +179,7 @@ class SharedEngine:
 
 
 def data_parallel(engine: Any) -> Any:
-    """The engine itself, or one that works together with those of the other processes."""
+    """The engine itself, or one that works with those of the other processes."""
     return engine if team().size == 1 else SharedEngine(engine, team())
 
 

@@ -12,11 +12,11 @@ from viete.printable import overwrite
 
 
 class Progress:
-    """Lines on stdout, and on stderr, where that is a terminal, how far the run is.
+    """Prints lines on stdout, and the progress on stderr if that is a terminal.
 
     ``first`` and ``last`` are the steps that this process begins after and ends with; ``quiet`` is
     for all but the first of several processes. ``unheard`` says that nobody reads the lines any
-    more: a pipe or a terminal that was closed, a file on a disk that is full.
+    more: a pipe or a terminal was closed, or a file is on a full disk.
     """
 
     def __init__(self, first: int, last: int, quiet: bool = False) -> None:
@@ -32,32 +32,32 @@ class Progress:
         return time.perf_counter() - self.began
 
     def rate(self, tokens: int) -> float:
-        """Tokens a second since this was asked the last time, without what was done `aside`."""
+        """Tokens per second since the last call, without time spent `aside`."""
         now = time.perf_counter()
         (then, before), self.mark = self.mark, (now, tokens)
         return (tokens - before) / max(now - then, 1e-9)
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """What is done in here is no training, and `rate` does not count its time."""
+        """A block that is not training, whose time `rate` does not count."""
         began = time.perf_counter()
         yield
         then, before = self.mark
         self.mark = then + time.perf_counter() - began, before
 
     def left(self, step: int) -> float:
-        """The seconds that the steps to come will take, if they are like those before."""
+        """The seconds that the remaining steps will take at the present speed."""
         return self.seconds / max(1, step - self.first) * (self.last - step)
 
     def line(self, text: str) -> None:
-        """A line that stays."""
+        """Print a line that stays."""
         self.clear()
         if not self.quiet:
             with self.listening():
                 print(text, flush=True)
 
     def draw(self, step: int, loss: float, tokens: int) -> None:
-        """The bar, ten times a second at most."""
+        """Draw the bar, at most ten times a second."""
         if not self.live or time.perf_counter() - self.drawn < 0.1:
             return
         self.drawn = time.perf_counter()
@@ -86,7 +86,7 @@ class Progress:
 
 
 def columns() -> int:
-    """How wide the terminal is that the bar is drawn on."""
+    """The width of the terminal that the bar is drawn on."""
     with suppress(OSError, ValueError):
         return os.get_terminal_size(sys.stderr.fileno()).columns or 80
     return 80

@@ -27,7 +27,7 @@ VALUES = "Features of a model"
 
 
 class Bound(NamedTuple):
-    """Which values a setting may have: what is right of it in words, and whether a value is."""
+    """The values that a setting may have: a description, and a test."""
 
     words: str
     holds: Callable[[Any], bool]
@@ -50,7 +50,7 @@ def setting(
 ) -> Any:  # fmt: skip
     """A field that is an option under the heading ``panel`` of the help, with its default.
 
-    ``began`` says that a run goes on only with what it began with: it would be another run.
+    ``began`` says that a run resumes only with its first value: another would make it another run.
     """
     if "[" not in words and default is not False and default not in (None, "", ()):
         usual = f"{default:g}" if isinstance(default, float) else default
@@ -62,12 +62,12 @@ def setting(
 
 @dataclass(frozen=True)
 class Settings:
-    """How a card is trained. A length, a kind or a device that is None is found out.
+    """The settings of a training run. A length, kind or device of None is determined later.
 
-    ``weights`` is where the first weights come from: a checkpoint's folder, a file of tensors or a
+    ``weights`` names the source of the first weights: a checkpoint's folder, a file of tensors or a
     released model's folder; empty for those of the card's init column.
 
-    Raises VieteError for a setting that means nothing.
+    Raises VieteError for an invalid setting.
     """
 
     card: str = ""
@@ -224,7 +224,7 @@ class Settings:
 
     @property
     def steps_saved(self) -> frozenset[int]:
-        """The steps of ``--save-at``: with ``log`` 0 and the powers of 2, as in Pythia."""
+        """The steps of ``--save-at``; ``log`` is 0 and the powers of 2, as in Pythia."""
         powers = {0, *(1 << k for k in range(self.steps.bit_length()))}
         words = self.save_at.split(",") if self.save_at else []
         found = (powers if word == "log" else {int(word)} for word in words)
@@ -236,13 +236,13 @@ def wrong(name: str, right: str, value: object) -> VieteError:
 
 
 def option(name: str) -> str:
-    """A setting as the command line names it."""
+    """A setting's name on the command line."""
     names: tuple[str, ...] = Settings.__dataclass_fields__[name].metadata.get("names", ())
     return names[0] if names else f"--{name.replace('_', '-')}"
 
 
 def resume_settings(before: Settings, given: Mapping[str, Any]) -> Settings:
-    """The settings of a run that goes on, with what is given this time.
+    """The settings of a resumed run, updated with those given now.
 
     Raises VieteError for a change that would make it another run.
     """
@@ -259,7 +259,7 @@ def resume_settings(before: Settings, given: Mapping[str, Any]) -> Settings:
 
 
 def save_settings(settings: Settings, run: Path) -> None:
-    """Write ``config.json``, whole or not at all."""
+    """Write ``config.json``, completely or not at all."""
     with replacing(run / CONFIG) as file:
         file.write((json.dumps(vars(settings), indent=1, ensure_ascii=False) + "\n").encode())
 
@@ -267,7 +267,7 @@ def save_settings(settings: Settings, run: Path) -> None:
 def load_settings(run: Path) -> Settings:
     """The settings that a run began with.
 
-    Raises VieteError for a folder that holds no run, and for a file that was changed by hand.
+    Raises VieteError for a folder without a run, and for a file that was changed by hand.
     """
     path = run / CONFIG
     try:
@@ -296,7 +296,7 @@ def load_settings(run: Path) -> Settings:
 
 
 def is_a(value: object, kind: Any) -> bool:
-    """Whether a value from JSON is of a setting's kind: a whole number is one with a fraction."""
+    """Whether a JSON value is of a setting's type; a whole number is valid as a float."""
     if isinstance(value, bool) or kind is bool:
         return isinstance(value, bool) and kind is bool
     return isinstance(value, int | float if kind is float else kind)

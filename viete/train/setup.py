@@ -74,9 +74,9 @@ LARGE = 1 << 24  # bytes of data, above which its tokens are kept in files and m
 
 @dataclass
 class Job:
-    """A run ready to take its next step. ``last`` is the checkpoint that it goes on from.
+    """A run ready to take its next step; ``last`` is the checkpoint it resumes from.
 
-    ``start`` is open until that step is done: an error in it leaves the folder as it was.
+    ``start`` is open until that step is done: an error in it leaves the folder unchanged.
     """
 
     settings: Settings
@@ -101,10 +101,10 @@ class Job:
 
 
 def begin(settings: Settings, card: CardData, run: Path) -> Job:
-    """A new run of a card, in a folder that holds nothing.
+    """Begin a new run of a card, in an empty folder.
 
-    Raises VieteError, and leaves nothing behind, for a card and data that do not fit, and a folder
-    that holds something else; only a run that had no time for a checkpoint is begun anew.
+    Raises VieteError, and leaves no files, for a card and data that do not fit, and for a folder
+    with other files; only a run without a checkpoint is begun anew.
     """
     check_vacant(run)
     documents = read_data(settings.data, settings.kind)
@@ -160,9 +160,10 @@ def begin(settings: Settings, card: CardData, run: Path) -> Job:
 
 
 def resume(given: Mapping[str, Any], run: Path, which: str) -> Job:
-    """A run that goes on from its checkpoint ``which``, with some settings given anew.
+    """Resume a run from its checkpoint ``which``, with some settings changed.
 
-    Raises VieteError for a folder without one, and for data, card or settings that changed.
+    Raises VieteError for a folder without a checkpoint, and for data, card or settings that
+    changed.
     """
     settings = resume_settings(load_settings(run), given)
     with ExitStack() as stack:
@@ -179,7 +180,7 @@ def resume(given: Mapping[str, Any], run: Path, which: str) -> Job:
 
 @contextmanager
 def finish_resuming(settings: Settings, run: Path, last: int) -> Iterator[None]:
-    """Once the body is done: the folder is that of a run which went on from the step ``last``."""
+    """After the body, turn the folder into that of a run resumed from step ``last``."""
     yield
     for step in checkpoints.steps(run):
         if step > last:  # another future, which this one would be mistaken for
@@ -188,7 +189,7 @@ def finish_resuming(settings: Settings, run: Path, last: int) -> Iterator[None]:
 
 
 def follow(run: Path) -> Job:
-    """The run that the first of several processes begins or goes on with: for all the others."""
+    """The run that the first process begins or resumes, for all other processes."""
     found = team().broadcast(None)
     if found is None:
         raise SystemExit(2)  # the first process has said why it cannot
@@ -228,7 +229,7 @@ def build_job(settings: Settings, run: Path, last: Checkpoint | None, lock: Bina
 def batches_of(
     card: CardData, tokens: Tokens, vocabulary: Vocabulary, settings: Settings, parts: Sequence[str]
 ) -> list[AnyBatches]:
-    """The batches of some parts of the data: of texts, or of a model's values on them."""
+    """The batches of some parts of the data: texts, or a model's values on them."""
     if not settings.model:
         return [Batches(card, tokens, vocabulary, settings, part) for part in parts]
     values = model_values(settings)
@@ -236,7 +237,7 @@ def batches_of(
 
 
 def check_batch(settings: Settings, card: CardData) -> None:
-    """Refuse batches that there is no room for: of a module its values, of all their tokens."""
+    """Raise VieteError for batches too large for memory: their tokens, and a module's values."""
     longest = max((int(card.greatest.get(name, 1)) for name in card.lengths), default=1)
     needed = settings.batch * (settings.length or longest) * 16  # ids and targets, in 64 bits
     if settings.engine == "module" and settings.device in (None, "cpu"):
@@ -248,7 +249,7 @@ def check_batch(settings: Settings, card: CardData) -> None:
 def masked_engine(
     settings: Settings, card: CardData, last: Checkpoint | None
 ) -> tuple[Masks, LossEngine]:
-    """What computes a card's loss, from its first weights or a checkpoint's."""
+    """The masks and engine of a card, with its first weights or a checkpoint's."""
     parts = team().size if settings.shard else 1
     draw = initial_weight(card, settings.seed, settings.dtype, parts)
     found = first_weights(settings, card) if last is None else checkpoint_weights(last, card)
@@ -267,8 +268,8 @@ def make_engine(
 ) -> LossEngine:  # fmt: skip
     """The engine of that name, starting from copies of these weights, in their dtype.
 
-    In several processes it is each one's own, or with ``shard`` its part, joined to the others';
-    of ``weights`` it then asks for one array after another.
+    With several processes, each has a whole engine, or with ``shard`` a part, joined to the
+    others'; with ``shard`` the arrays of ``weights`` are read one by one.
     """
     if kind == "numpy":
         return data_parallel(PlannedEngine(model, card, dict(weights)))
@@ -291,7 +292,7 @@ def make_engine(
 
 
 class LazyArrays(Mapping[str, Any]):
-    """Arrays by name, each made when it is asked for."""
+    """Arrays by name, each made at every access."""
 
     def __init__(self, names: Iterable[str], make: Callable[[str], Any]) -> None:
         self.names, self.make = tuple(names), make
@@ -307,9 +308,9 @@ class LazyArrays(Mapping[str, Any]):
 
 
 def checkpoint_weights(last: Checkpoint, card: CardData) -> Mapping[str, Any]:
-    """A checkpoint's weights, which are as many and as large as the card's, and so its moments.
+    """A checkpoint's weights, checked like its moments against the card's shapes.
 
-    Raises VieteError for one whose digests are right and whose tensors are not the card's.
+    Raises VieteError for a checkpoint with correct digests whose tensors are not the card's.
     """
     weights = parameter_shapes(card)
     moments = {f"{kind}/{name}": shape for kind in "mv" for name, shape in weights.items()}
@@ -328,9 +329,9 @@ def checkpoint_weights(last: Checkpoint, card: CardData) -> Mapping[str, Any]:
 
 
 def first_weights(settings: Settings, card: CardData) -> Mapping[str, Any]:
-    """The weights that a new run begins with, where others were learned before.
+    """The weights that a new run starts from, if ``--weights`` names some.
 
-    Raises VieteError for a checkpoint that is damaged, and tensors that do not fit the card.
+    Raises VieteError for a damaged checkpoint, and for tensors that do not fit the card.
     """
     if not settings.weights:
         return {}
@@ -343,7 +344,7 @@ def first_weights(settings: Settings, card: CardData) -> Mapping[str, Any]:
 def encode_data(
     settings: Settings, run: Path, vocabulary: Vocabulary, last: Checkpoint | None
 ) -> Tokens:
-    """The data as tokens: the first of several processes encodes it, the others map what it left.
+    """The data as tokens: the first process encodes them, the others map its files.
 
     Raises VieteError for data that changed since a run began, before encoding them.
     """
@@ -366,7 +367,7 @@ def encode_data(
 
 
 def check_vacant(run: Path) -> None:
-    """Refuse a folder that has something in it: a run would overwrite what has its files' names.
+    """Raise VieteError for a folder that is not empty, since a run could overwrite its files.
 
     A run that was killed before its first checkpoint is begun anew.
     """
@@ -387,10 +388,10 @@ def check_vacant(run: Path) -> None:
 
 @contextmanager
 def owned_folder(run: Path) -> Iterator[BinaryIO]:
-    """The folder, made where it is not there, and locked until the file that is yielded is closed.
+    """The folder, made if missing, and locked until the yielded file is closed.
 
-    If the body raises, that happens at once, and a folder that was new or empty is so again. Raises
-    VieteError where another process trains in it.
+    If the body raises, the file is closed at once, and a folder that was new or empty is removed or
+    emptied again. Raises VieteError if another process trains in it.
     """
     fresh = not run.is_dir() or not any(run.iterdir())
     new = [folder for folder in (run, *run.parents) if not folder.exists()]
@@ -412,7 +413,7 @@ def owned_folder(run: Path) -> Iterator[BinaryIO]:
 
 
 def lock_folder(run: Path) -> BinaryIO:
-    """The file by which a process owns a folder."""
+    """The lock file by which a process owns a folder."""
     with os_refusals(run, "written to"):
         run.mkdir(parents=True, exist_ok=True)
         lock = open(regular(run / ".lock"), "ab")  # noqa: SIM115

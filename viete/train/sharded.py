@@ -44,9 +44,9 @@ PRODUCTS = ("aten.mm.", "aten.bmm.", "aten.addmm.", "aten.baddbmm.", "aten._scal
 class ShardedEngine(ModuleEngine):
     """As `ModuleEngine`; ``flat`` and ``flat_gradient`` hold this process's part.
 
-    Every part has as many rows as the first process's, of which the last ones may stand for
-    nothing: PyTorch wants parts of one size, and so can take those in ``flat`` for its own.
-    ``weights`` makes one array at a time.
+    Every part has as many rows as the first process's, the last of which may be padding: PyTorch
+    needs parts of one size, and can then use those in ``flat`` as its own. ``weights`` makes one
+    array at a time.
     """
 
     cached = False
@@ -93,12 +93,12 @@ class ShardedEngine(ModuleEngine):
         return net
 
     def load_shard(self, name: str, whole: Any) -> None:
-        """This process's part of a weight."""
+        """Copy this process's part of a weight."""
         own = tensor(whole)[self.rows[name]]
         self.weights[name][: len(own)] = own
 
     def flatten(self) -> None:
-        """Take each gradient as soon as it is there; its unit's memory is then free for others."""
+        """Collect each gradient as soon as it is computed, which frees its unit's memory."""
         for name, p in self.parameters.items():
             p.register_post_accumulate_grad_hook(partial(self.collect_gradient, name))
 
@@ -109,7 +109,7 @@ class ShardedEngine(ModuleEngine):
         p.grad = None
 
     def distribute(self, tokens: Any, inputs: Mapping[str, Any]) -> None:
-        """Nothing more is needed."""
+        """Do nothing: FSDP2 already averages gradients."""
 
     # -- what is divided, together -----------------------------------------------------------------
 
@@ -117,7 +117,7 @@ class ShardedEngine(ModuleEngine):
         return math.sqrt(self.team.sum(norm(gradient) ** 2))
 
     def for_checkpoint(self, views: Mapping[str, Tensor]) -> dict[str, Any]:
-        """The first process has to ask for all, in this order; the others give their parts here."""
+        """The first process must read all arrays, in this order; the others send their parts."""
         found = {name: Divided(views[name], self.parameters[name.split("/", 1)[-1]].shape,
                                self.team) for name in sorted(views)}  # fmt: skip
         if self.team.leads:
@@ -138,7 +138,7 @@ class ShardedEngine(ModuleEngine):
 
 @dataclass(frozen=True)
 class Divided:
-    """All of what each process has a part of, as an array whose numbers come when it is asked."""
+    """An array of which each process holds a part, gathered when its numbers are needed."""
 
     part: Tensor
     shape: tuple[int, ...]
@@ -149,7 +149,7 @@ class Divided:
         return host(self.part[:0]).dtype
 
     def gathered(self) -> Tensor:
-        """On the first process all of it; all of them have to ask at once."""
+        """The whole array on the first process; all processes must call this at once."""
         parts = [torch.empty_like(self.part) for _ in range(self.team.size * self.team.leads)]
         with collective():
             torch.distributed.gather(self.part, parts or None)
@@ -160,20 +160,20 @@ class Divided:
 
 
 def blocks_of(net: nn.Module) -> list[nn.Module]:
-    """The modules of which each computes one block.
+    """The modules that each compute one block.
 
     A card whose loop keeps the values of all blocks has its blocks' equations in the net's own
-    ``forward``, and none here.
+    ``forward``; for such a card the list is empty.
     """
     lists = [x for x in net.children() if isinstance(x, nn.ModuleList)]
     return [b for blocks in lists for b in blocks if "forward" in vars(type(b))]
 
 
 def keeping_products(forward: Callable[..., Any]) -> Callable[..., Any]:
-    """A block's ``forward`` that keeps its products alone for the backward pass.
+    """A block's ``forward`` that keeps only its products for the backward pass.
 
-    Autograd would also keep the block's weights, whole, in the order or the precision in which a
-    product took them: those of all blocks at once. They are made again, as all that costs little.
+    Autograd would also keep the block's weights, whole, in the order or precision in which a
+    product took them: those of all blocks at once. They are computed again, at little cost.
     """
     contexts = partial(create_selective_checkpoint_contexts, policy)
     saving = partial(checkpoint, forward, use_reentrant=False, context_fn=contexts)

@@ -34,10 +34,10 @@ FORM = "1"  # another as soon as the same text would be encoded differently
 
 @dataclass(frozen=True)
 class Tokens:
-    """Ids in one row. For dialogs and lines, the k-th is ``starts[k]`` to ``starts[k + 1]``.
+    """Ids in one vector. For dialogs and lines, the k-th is ``starts[k]`` to ``starts[k + 1]``.
 
     ``own`` is 1 where a token is the assistant's. ``source`` and ``vocabulary`` are digests, of
-    ``size`` bytes of text; ``note`` is the file that says where all of it is kept, if it is.
+    ``size`` bytes of text; ``note`` is the file that describes where they are stored, if they are.
     """
 
     ids: Ids
@@ -57,12 +57,12 @@ def tokenize(
     documents: Documents, vocabulary: Vocabulary, cache: str | Path | None = None,
     tell: Tell | None = None,
 ) -> Tokens:  # fmt: skip
-    """Encode documents, or map what an earlier run wrote to the folder ``cache``.
+    """Encode documents, or map the files of an earlier run in the folder ``cache``.
 
-    Without a folder all stays in memory. ``tell`` is given a line to show twice a second; by
-    default a terminal on standard error shows it. Raises VieteError where the vocabulary has no
-    token for something, where the data changes meanwhile, and where the disk is full; then nothing
-    new is in the folder.
+    Without a folder all stays in memory. ``tell`` is called with a line to show twice a second; by
+    default a terminal on standard error shows it. Raises VieteError for text without a token in the
+    vocabulary, for data that changes meanwhile, and for a full disk; then the folder gets no new
+    files.
     """
     before, known, tell = stamp(documents.files), digest(vocabulary), tell or on_terminal()
     facts = {"source": documents.digest, "vocabulary": known, "size": documents.size,
@@ -102,14 +102,14 @@ def tokens_of(
     load: Callable[[str], Ids], names: Mapping[str, Any], facts: Mapping[str, Any],
     note: Path | None = None,
 ) -> Tokens:  # fmt: skip
-    """The arrays of these names, with what is known of them."""
+    """The tokens made of arrays with these names, and of their facts."""
     found = {name: load(name) for name in names}
     return Tokens(found["tokens"], found.get("starts"), found.get("own"), facts["source"],
                   facts["vocabulary"], facts["size"], facts["name"], note)  # fmt: skip
 
 
 def memory_mapped(note: Path) -> Tokens | None:
-    """The tokens that a note speaks of, mapped; None where they are not there, or not whole."""
+    """The tokens described by a note, memory-mapped; None if files are missing or incomplete."""
     try:
         facts = json.loads(regular(note, SETTINGS).read_bytes())
         key = note.stem.removeprefix("tokens-")
@@ -126,7 +126,7 @@ def encode(
     documents: Documents, vocabulary: Vocabulary, to: Mapping[str, BinaryIO],
     dtypes: Mapping[str, str], tell: Tell,
 ) -> None:  # fmt: skip
-    """Write the ids of all documents, where each of those apart begins, and whose a token is."""
+    """Write the ids of all documents, the starts of separate ones, and the assistant's tokens."""
     total, characters, told = 0, 0, time.monotonic()
     starts = array("q")
     for piece in documents.pieces():
@@ -159,7 +159,7 @@ def encode(
 
 
 def check_unchanged(documents: Documents, before: list[tuple[int, int]]) -> None:
-    """Refuse sources that somebody wrote to while they were read."""
+    """Raise VieteError if sources changed while they were read."""
     if stamp(documents.files) != before:
         raise VieteError(f"{documents.path}: the data changed while it was read; start again")
 

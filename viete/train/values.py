@@ -42,9 +42,9 @@ ENCODE, DECODE, SHIFT = "W_enc", "W_dec", "b_dec"  # weights that begin with wha
 
 
 def model_values(settings: Settings) -> PlaceValues:
-    """The rows that a card learns from, of the model that the settings name.
+    """The values that a card learns, of the model that the settings name.
 
-    Raises VieteError for a model that is none, and for a place that it does not have.
+    Raises VieteError for an invalid model, and for a place that it does not have.
     """
     torch = settings.engine != "numpy"
     source = settings.model
@@ -58,9 +58,9 @@ def model_values(settings: Settings) -> PlaceValues:
 
 
 def with_some_loss(card: CardData, place: Expr) -> CardData:
-    """The card with a loss, by which its inputs are known; it is not computed.
+    """The card with a loss, which identifies its inputs and is not computed.
 
-    An encoder, which has none and no scores, has the sum of what is read.
+    For an encoder, which has no loss and no scores, it is the sum of the values read.
     """
     try:
         return with_loss(card)
@@ -73,7 +73,7 @@ def with_some_loss(card: CardData, place: Expr) -> CardData:
 
 
 def own_tokenizer(model: str) -> str:
-    """The file of the tokenizer beside a model."""
+    """The file of a model's tokenizer."""
     path = located(model, None).resolve()
     tokenizer = (path if path.is_dir() else path.parent) / "tokenizer.json"
     if not tokenizer.is_file():
@@ -85,7 +85,7 @@ def own_tokenizer(model: str) -> str:
 
 
 def real_inputs(card: CardData) -> list[Input]:
-    """The inputs of rows that a card of features has: what it reads, and what it is to write."""
+    """The real matrix inputs of a card of features: the values it reads, and those to write."""
     found = [i for i in card.inputs if i.high is None and i.default is None]
     if len(found) != len(card.inputs) or not found or any(len(i.shape) != 2 for i in found):
         raise VieteError(
@@ -99,7 +99,7 @@ def fit_values(
     card: CardData, values: PlaceValues, documents: Documents, vocabulary: Vocabulary,
     settings: Settings,
 ) -> CardData:  # fmt: skip
-    """The card for these values: their widths, their size, and where they are of."""
+    """The card fitted to these values: their widths, scale and source."""
     inputs = real_inputs(card)
     if len(inputs) != len(values.places):
         two = "two inputs, what it reads and what it is to write: give --reads and --writes"
@@ -131,14 +131,14 @@ def fit_values(
 
 
 def text_length(values: PlaceValues, settings: Settings) -> int:
-    """Tokens in a text that is run."""
+    """The number of tokens in each text that is run."""
     return settings.length or min(training_inputs(values.card).context, LENGTH)
 
 
 def first_rows(
     values: PlaceValues, documents: Documents, vocabulary: Vocabulary, length: int
 ) -> list[np.ndarray]:
-    """The values of the first tokens of the data."""
+    """The values at the first tokens of the data."""
     ids: list[int] = []
     for piece in documents.pieces():
         ids += vocabulary.encode(piece.text[: 16 * FIRST], piece.where).tolist()
@@ -152,7 +152,7 @@ def first_rows(
 class ValueBatches:
     """The batches of one part of the data as rows of a model's values; see `Batches`.
 
-    Raises VieteError as that does, for the model that is run.
+    Raises VieteError as `Batches` does for the model that is run.
     """
 
     def __init__(
@@ -169,7 +169,7 @@ class ValueBatches:
 
     @property
     def epoch(self) -> int:
-        """How many batches have as many rows as the data has tokens."""
+        """The number of batches with as many rows as the data has tokens."""
         return self.text.epoch
 
     def batch(self, k: int) -> dict[str, Array]:
@@ -181,7 +181,7 @@ class ValueBatches:
         return {name: a[place * size : (place + 1) * size] for name, a in self.held[1].items()}
 
     def shuffled(self, group: int) -> dict[str, Array]:
-        """The rows of some batches one after the other, in an order of their own."""
+        """The rows of one group of batches, shuffled among them."""
         numbers = range(group * self.mixed, (group + 1) * self.mixed)
         ids = np.concatenate([self.text.batch(k)[self.text.takes.tokens] for k in numbers])
         random = random_numbers(
@@ -199,7 +199,7 @@ class ValueBatches:
 
     @property
     def state(self) -> dict[str, Any]:
-        """As that of `Batches`."""
+        """As `Batches.state`."""
         return self.text.state
 
     def check(self, state: Mapping[str, Any]) -> None:
@@ -211,10 +211,10 @@ AnyBatches = Batches | ValueBatches
 
 
 def begin_weights(card: CardData, weights: Mapping[str, Array], batch: Mapping[str, Array]) -> None:
-    """Have the weights of features begin with what is known of their values.
+    """Initialise weights of features from statistics of their values.
 
-    What is there without any feature is the mean of what is written. Features of an autoencoder
-    read in the direction in which they write (Bricken et al. 2023).
+    The shift, the output without any feature, is the mean of the values to write. Features of an
+    autoencoder read in the direction in which they write (Bricken et al. 2023).
     """
     last = list(batch)[-1]
     size = float(card.sizes.get("tau" if len(batch) == 2 else "sigma", 1))
@@ -226,7 +226,7 @@ def begin_weights(card: CardData, weights: Mapping[str, Array], batch: Mapping[s
 
 
 def put(weight: Array, array: np.ndarray) -> None:
-    """An array of NumPy written into a weight."""
+    """Write a NumPy array into a weight."""
     if hasattr(weight, "detach"):
         weight.copy_(weight.new_tensor(array))
     else:
