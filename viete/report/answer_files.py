@@ -18,7 +18,7 @@ WIDEST = 10_000  # columns of a table in a file
 
 
 def to_csv(rows: Sequence[AnswerRow]) -> str:
-    """A line for each row; of an answer with axes a column for each entry.
+    """One line for each row; for an answer with axes a column for each entry.
 
     Raises VieteError where an answer has another shape on another text.
     """
@@ -57,7 +57,7 @@ def named_entries(answer: Answer) -> list[str]:
 
 
 def plain(x: Any) -> Any:
-    """An entry as JSON and CSV have it: a number, or the text of what is none."""
+    """An entry for JSON and CSV: a number, or text where it is not a finite number."""
     if isinstance(x, np.void):
         return [plain(y) for y in x.tolist()]
     x = x.item() if isinstance(x, np.generic) else x
@@ -69,7 +69,7 @@ def plain(x: Any) -> Any:
 
 
 def as_data(rows: Sequence[AnswerRow]) -> list[dict[str, Any]]:
-    """The rows as JSON has them."""
+    """The rows for JSON."""
 
     def nested(array: Any) -> Any:
         values = in_numpy(array)
@@ -95,7 +95,7 @@ def as_data(rows: Sequence[AnswerRow]) -> list[dict[str, Any]]:
 
 
 def as_arrays(rows: Sequence[AnswerRow]) -> dict[str, np.ndarray]:
-    """An array for each question, rows first; where texts differ in shape one for each of them."""
+    """An array for each question, rows first; an array for each text where their shapes differ."""
     out: dict[str, np.ndarray] = {}
     for k, first in enumerate(rows[0].answers):
         values = [in_numpy(row.answers[k].array) for row in rows]

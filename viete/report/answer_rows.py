@@ -22,7 +22,7 @@ FEW = 6  # entries of a vector that stand in a table
 
 @dataclass(frozen=True)
 class TokenLine:
-    """The tokens of an input: their ids, and their words where there are some."""
+    """The tokens of an input: their ids, and their words where it has some."""
 
     name: str
     ids: tuple[int, ...]
@@ -37,7 +37,7 @@ class TokenLine:
 
 @dataclass(frozen=True)
 class AnswerRow:
-    """The answers on one text, with its tokens."""
+    """The answers for one text, with its tokens."""
 
     answers: tuple[Answer, ...]
     text: str = ""
@@ -46,7 +46,7 @@ class AnswerRow:
 
 
 def token_lines(run: Run) -> tuple[TokenLine, ...]:
-    """The inputs of a run that hold a text of its vocabulary; none of a batch of texts."""
+    """The inputs of a run that hold a text of its vocabulary; empty for a batch of texts."""
     card, words, out = run.program.model, run.scope.words(), list[TokenLine]()
     for item in card.inputs:
         length = item.shape[0] if len(item.shape) == 1 else None
@@ -61,9 +61,9 @@ def token_lines(run: Run) -> tuple[TokenLine, ...]:
 
 
 def rows_table(rows: Sequence[AnswerRow], titles: Sequence[str]) -> list[Block]:
-    """A line for each text or checkpoint, a column for each question.
+    """One line for each text or checkpoint, a column for each question.
 
-    Of an array stands its shape there, of the greatest entries of a vector what they are called.
+    For an array the cell has its shape, for the greatest entries of a vector their names.
     """
     lead = leading(rows)
     header = [*lead, *map(literal, titles)]
@@ -76,7 +76,7 @@ def rows_table(rows: Sequence[AnswerRow], titles: Sequence[str]) -> list[Block]:
 
 
 def leading(rows: Sequence[AnswerRow]) -> list[str]:
-    """What tells the rows apart: a checkpoint, a text."""
+    """The columns that tell the rows apart: a checkpoint, a text."""
     return [name for name in ("revision", "text") if any(getattr(row, name) for row in rows)]
 
 
@@ -96,7 +96,7 @@ def column(rows: Sequence[AnswerRow], k: int) -> list[str]:
 
 
 def listed_entries(answer: Answer) -> str:
-    """A few entries in a line, with their names where these are more than their numbers."""
+    """A few entries in a line, with their names unless these are only their numbers."""
     if answer.names is not None:
         return literal(", ".join(answer.names))
     values = in_numpy(answer.array)
@@ -109,7 +109,7 @@ def listed_entries(answer: Answer) -> str:
 
 
 def averaged(rows: Sequence[AnswerRow]) -> AnswerRow:
-    """One row of means over texts; a comparison holds where it does of all of them.
+    """One row of means over texts; a comparison holds if it holds for all of them.
 
     Raises VieteError where answers differ in shape.
     """

@@ -85,7 +85,7 @@ def architecture(
 
 
 def lengths_given(card: CardData, length: int | Mapping[str, int] | None) -> dict[str, int]:
-    """A number for each length of a card, of one for all or of some by name."""
+    """A number for each length of a card, from one number for all or from some by name."""
     if length is not None and not isinstance(length, Mapping):
         length = dict.fromkeys(card.lengths, length)
     return dict(length or {})
@@ -123,7 +123,7 @@ class _Document(SizedCard):
         return [*out, heading(2, "Notes"), *notes(self)]
 
     def drawing(self, style: str = "unicode") -> Diagram:
-        """The data flow, with what comes after the scores in training and in writing."""
+        """The data flow, with the steps after the scores in training and in writing."""
         drawn = flow(self.model, "parts", self.lengths, self.batch, style)
         found = self.traits.generation()
         if found is None:
@@ -141,7 +141,7 @@ class _Document(SizedCard):
         return replace(drawn, boxes=(*drawn.boxes, *boxes), arrows=(*drawn.arrows, *arrows))
 
     def next_token(self, found: Generation, scores: str, style: str) -> list[str]:
-        """What makes the next token of the last row of the scores."""
+        """How the next token is made from the last row of the scores."""
         size, number = found.vocabulary.show(style), self.sizes.text(found.vocabulary)
         last = f"last row of {scores}: (1, {size}) = (1, {number})"
         sign = "->" if style == "plain" else "→"
@@ -190,7 +190,7 @@ class _Document(SizedCard):
         return out
 
     def side_by_side(self, part: list[int]) -> list[list[int]]:
-        """The equations of a part; those alike that read the same together, as Q, K and V do."""
+        """The equations of a part; similar ones that read the same grouped, as Q, K and V do."""
 
         def reads(k: int) -> object:
             used = {(u.ref, u.maker) for u in self.uses.all if u.reader == k}
@@ -206,7 +206,7 @@ class _Document(SizedCard):
         return out
 
     def incoming(self, part: list[int]) -> list[str]:
-        """What a part reads that it does not make, with shapes."""
+        """The values that a part reads and does not make, with shapes."""
         out: dict[str, str] = {}
         for use in self.uses.all:
             if use.reader in part and (use.maker not in part or use.around):
@@ -219,7 +219,7 @@ class _Document(SizedCard):
         return list(out.values())
 
     def each(self, k: int) -> str:
-        """What one value of an index letter has of a family."""
+        """The shape for one value of each index letter of a family."""
         family = self.axes.family(k)
         slots = self.model.equations[k].left.symbol.slots
         named = [
@@ -231,7 +231,7 @@ class _Document(SizedCard):
         return f"; {one} for each {listed([self.letter(s) for s in named])}"
 
     def maps(self, alike: list[int]) -> list[str]:
-        """The matrices of parameters that rows are multiplied with: ``256 → 16``."""
+        """The parameter matrices that rows are multiplied with: ``256 → 16``."""
         found: dict[tuple[Size, Size], dict[str, None]] = {}
         products: list[Apply] = []
         for e in (self.model.equations[k] for k in alike):
@@ -321,7 +321,7 @@ class _Document(SizedCard):
         return table(["", "equation", "shape", "with numbers"], rows)
 
     def losses(self) -> list[Block]:
-        """One number made of values with rows: what is compared with what, and how many rows."""
+        """Single numbers made from values with rows: the values compared, and how many rows."""
         out: list[Block] = []
         for k, e in enumerate(self.model.equations):
             t = self.uses.shapes.types[e.name]
@@ -399,7 +399,7 @@ class _Document(SizedCard):
     # -- functions ---------------------------------------------------------------------------------
 
     def functions(self) -> list[Block]:
-        """The definitions of the named functions that the equations apply."""
+        """The definitions of the named functions in the equations."""
         found = {f.name: f for e in self.model.equations for f in called(self.model, e.right)}
         return [
             item(f"${self.write.function(f)}$: {f.meaning}".removesuffix(": "))
@@ -408,7 +408,7 @@ class _Document(SizedCard):
 
 
 def size_names(card: CardData, e: Expr) -> bool:
-    """Whether a dimension is defined by others."""
+    """Whether the size of a dimension depends on other dimensions."""
     size = card.size(e)
     return size is not None and bool(size.names())
 
@@ -453,7 +453,7 @@ def count(n: SizedCard) -> list[Block]:
 
 
 def titled(n: SizedCard, part: int | None) -> str:
-    """A part by its title, or by its equation."""
+    """A part's title, or the equation that it is."""
     if part is None:
         return "no equation"
     first = n.model.equations[n.uses.parts[part][0]]
@@ -461,7 +461,7 @@ def titled(n: SizedCard, part: int | None) -> str:
 
 
 def arranged(n: SizedCard) -> list[tuple[int | None, list[list[ParameterCost]]]]:
-    """Part and bundles: what one equation uses first, and bundles alike, in one row."""
+    """Parts with bundles: what one equation uses first, similar bundles in one row."""
     home = {k: at for at, part in enumerate(n.uses.parts) for k in part}
 
     def first(r: ParameterCost) -> int:

@@ -8,7 +8,7 @@ from viete.report.drawing.arrows import arrows_svg
 
 
 def arrows_page(graph: Arrows) -> list[Block]:
-    """The graph with its arrows, the largest first, and how much of the number they leave out."""
+    """The graph with its arrows, the largest first, and the share of the number that they omit."""
     ordered = sorted(graph.arrows.values(), key=lambda a: -a.mass)
     rows = [[a.start, a.by, a.end, f"{a.value:+.4f}"] for a in ordered]
     out: list[Block] = [heading(1, f"What made `{graph.of}`"),

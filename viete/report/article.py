@@ -35,8 +35,8 @@ from viete.rewrite.adjoint.grad import forward_pass
 def write_article(card: CardData, form: str, of: str | None = None) -> str:
     """The article as 'latex' or 'typst'; with a loss, the card's own or ``of``, backward too.
 
-    An article needs no derivative: where that of the card's own loss is not derived, a sentence
-    says why. Raises VieteError as `grad` does for ``of``.
+    An article needs no derivative: where the derivative of the card's own loss cannot be derived, a
+    sentence gives the reason. Raises VieteError as `grad` does for ``of``.
     """
     ahead = forward_pass(card)
     if of is None and ahead is not card:  # its backward pass is there
@@ -57,7 +57,7 @@ def write_article(card: CardData, form: str, of: str | None = None) -> str:
 def article(card: CardData, forward: int, style: str, left_out: str = "") -> list[Block]:
     """The tree of an article; the first ``forward`` equations are the forward pass.
 
-    ``left_out`` is a sentence in place of the others.
+    ``left_out`` is a sentence that replaces the others.
     """
     said = partial(respell, card=card, style=style)
     card = respelled(card, style)
@@ -80,7 +80,7 @@ def article(card: CardData, forward: int, style: str, left_out: str = "") -> lis
 
 
 def respelled(card: CardData, style: str) -> CardData:
-    """The card with the formulas of its words in ``style``."""
+    """The card with the formulas in its texts in ``style``."""
     said = partial(respell, card=card, style=style)
     return replace(
         card, title=said(card.title), about=tuple(map(said, card.about)),
@@ -92,10 +92,10 @@ def respelled(card: CardData, style: str) -> CardData:
 
 
 def respell(text: str, card: CardData, style: str) -> str:
-    """Words with their formulas in ``style``.
+    """A text with its formulas in ``style``.
 
-    A formula that names what the card does not declare stays, where it is LaTeX, or is shown as it
-    is written.
+    A formula with names that the card does not declare stays, if it is LaTeX, or is shown as
+    written.
     """
     if "$" not in text:
         return text
@@ -115,14 +115,14 @@ def respell(text: str, card: CardData, style: str) -> str:
 
 
 def columns(table: TextTable, names: str) -> list[Block]:
-    """A table with only these of its columns; nothing, of a table that has no rows."""
+    """A table with only these columns; empty for a table without rows."""
     chosen = [k for k, t in enumerate(table.header) if t.text in names.split()]
     rows = [[row[k] for k in chosen] for row in table.rows]
     return [TextTable([table.header[k] for k in chosen], rows)] if rows else []
 
 
 def functions(w: CardWriter, said: partial[str]) -> list[ListItem]:
-    """Definitions of the named functions in use, each after those it is made of."""
+    """Definitions of the named functions in use, each after the functions that it uses."""
     order: dict[str, None] = {}
 
     def visit(e: Expr) -> None:

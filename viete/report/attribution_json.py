@@ -27,7 +27,7 @@ LINK = {"source": str, "target": str, "weight": (int, float)}
 
 
 def attribution_json(graph: FeatureGraph, slug: str = "viete", scan: str = "viete") -> str:
-    """The graph as JSON; ``slug`` is its name there and ``scan`` that of the model."""
+    """The graph as JSON, with the name ``slug``; ``scan`` is the name of the model."""
     names = names_of(graph)
     said = {
         "metadata": {
@@ -88,9 +88,9 @@ def node_json(graph: FeatureGraph, x: FeatureNode, name: str) -> dict[str, Any]:
 
 
 def read_attribution(source: str | Path) -> FeatureGraph:
-    """A graph of a file, or of its text, that circuit-tracer, Neuronpedia or this program wrote.
+    """A graph from a file or its text, as circuit-tracer, Neuronpedia or this program wrote it.
 
-    Raises VieteError for what is no such graph, naming the node or the link.
+    Raises VieteError for anything else, naming the node or the link.
     """
     text, called = (source.read_text("utf-8"), str(source)) if isinstance(source, Path) else (
         source, "the graph")  # fmt: skip
@@ -133,7 +133,7 @@ def read_attribution(source: str | Path) -> FeatureGraph:
 
 
 def checked(said: Any, called: str) -> None:
-    """That all is there that the schema asks for. Raises VieteError, naming what is not."""
+    """Check that all fields of the schema are there. Raises VieteError, naming what is missing."""
     hold(said, TOP, called)
     hold(said["metadata"], METADATA, f"metadata of {called}")
     for k, x in enumerate(said["nodes"]):
@@ -143,7 +143,7 @@ def checked(said: Any, called: str) -> None:
 
 
 def hold(said: Any, wanted: Mapping[str, Any], called: str) -> None:
-    """That a table has some keys, with values of their types."""
+    """Check that a table has some keys, with values of their types."""
     if not isinstance(said, dict):
         raise VieteError(f"{called} is not a table")
     for key, kind in wanted.items():

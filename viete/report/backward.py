@@ -26,7 +26,7 @@ def write_backward(
 def backward(
     card: CardData, of: str | None = None, by: Sequence[str] | None = None, style: str = "latex"
 ) -> list[Block]:
-    """The forward equations, and after them the backward ones with the numbers going on.
+    """The forward equations, followed by the backward ones with the numbers continued.
 
     ``of`` and ``by`` as `grad` takes them; formulas are in ``style`` between dollar signs. Raises
     VieteError as `grad` does.
@@ -46,7 +46,7 @@ def backward(
 
 
 def conventions(card: CardData, loss: Ref, first: int, write: CardWriter) -> list[str]:
-    """How to read it: the quotients, the sums of rows, the helper names."""
+    """How to read the document: the quotients, the sums of rows, the helper names."""
     equations = card.equations[first:]
     p, dot = printer(write.style, loss), write.sign(".", r"\cdot", "·")
     d = p.show(Ref(Symbol("value", "partial{X}")))
@@ -81,7 +81,7 @@ def conventions(card: CardData, loss: Ref, first: int, write: CardWriter) -> lis
 def helpers(
     equations: Sequence[Equation],
 ) -> tuple[list[Equation], list[Equation], list[Equation]]:
-    """Equations of nameless derivatives, of nameless parts of the forward pass, and of x̂."""
+    """Equations of unnamed derivatives, of unnamed parts of the forward pass, and of x̂."""
     derived: set[str] = set()
     found: tuple[list[Equation], ...] = [], [], []
     for e in equations:
@@ -109,7 +109,7 @@ def of_many(equations: Sequence[Equation], one: str, many: str) -> str:
 
 
 def new_functions(card: CardData, first: int) -> list[str]:
-    """Named functions that the backward equations apply and the forward ones do not."""
+    """Named functions in the backward equations that the forward ones do not use."""
 
     def names(equations: Sequence[Equation]) -> dict[str, None]:
         return dict.fromkeys(f.name for e in equations for f in called(card, e.right))

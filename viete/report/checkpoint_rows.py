@@ -12,7 +12,7 @@ from viete.report.answer_rows import AnswerRow
 
 
 def steps_of(rows: Sequence[AnswerRow]) -> list[int]:
-    """The steps of checkpoints. Raises VieteError for rows that are not one of each."""
+    """The steps of checkpoints. Raises VieteError for fewer than two, or for a repeated step."""
     found = [re.search(r"\d+", row.revision) for row in rows]
     steps = [int(s[0]) for s in found if s]
     if len(rows) < 2 or len(set(steps)) < len(rows):
@@ -23,12 +23,12 @@ def steps_of(rows: Sequence[AnswerRow]) -> list[int]:
 
 
 def is_comparison(rows: Sequence[AnswerRow], k: int) -> bool:
-    """Whether a question is one that is true or false."""
+    """Whether the answers to a question are true or false."""
     return all(in_numpy(row.answers[k].array).dtype.kind == "b" for row in rows)
 
 
 def first_holding(rows: Sequence[AnswerRow], k: int) -> tuple[int, list[int]] | None:
-    """The first row in which a comparison holds, of all entries, and later ones where it fails."""
+    """The first row in which a comparison holds for all entries, and later rows where it fails."""
     holds = [bool(in_numpy(row.answers[k].array).all()) for row in rows]
     if True not in holds:
         return None
@@ -37,7 +37,7 @@ def first_holding(rows: Sequence[AnswerRow], k: int) -> tuple[int, list[int]] | 
 
 
 def when_sentences(rows: Sequence[AnswerRow], titles: Sequence[str]) -> list[str]:
-    """Of each comparison from which step on it holds."""
+    """For each comparison, a sentence with the step from which it holds."""
     out = []
     for k, title in enumerate(titles):
         if not is_comparison(rows, k):

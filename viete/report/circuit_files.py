@@ -17,7 +17,7 @@ COLUMNS = ("step", "of_model", "value", "of_none", "faithfulness")
 
 
 def history_rows(history: CircuitHistory) -> list[dict[str, float | None]]:
-    """An object for each step; a share of nothing is null."""
+    """One object for each step; a share without a value is null."""
     return [
         {"step": s.step, "of_model": s.of_model, "value": s.value, "of_none": s.of_none,
          "faithfulness": None if isnan(f) else f}
@@ -26,7 +26,7 @@ def history_rows(history: CircuitHistory) -> list[dict[str, float | None]]:
 
 
 def history_csv(history: CircuitHistory) -> str:
-    """A line for each step."""
+    """One line for each step."""
     out = io.StringIO()
     writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
     writer.writeheader()
@@ -35,7 +35,7 @@ def history_csv(history: CircuitHistory) -> str:
 
 
 def history_json(history: CircuitHistory) -> str:
-    """The number, the edges, and an object for each step."""
+    """The number, the edges, and one object for each step."""
     found = {
         "of": show(history.of), "texts": history.texts,
         "edges": [str(e) for e in history.edges], "steps": history_rows(history),

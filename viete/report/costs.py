@@ -12,10 +12,10 @@ from viete.notation.printer import show
 def cost_blocks(
     card: CardData, style: str = "unicode", length: int | None = None, batch: int = 1
 ) -> list[Block]:
-    """Parameters a row and in all, operations an equation and in all, bytes by dtype.
+    """Parameters by row, operations by equation, the totals of both, and bytes by dtype.
 
-    ``length`` is that of the card's first input; without one the greatest is taken. Raises
-    VieteError where `costs` does, and for a length where the card has none.
+    ``length`` is the length of the card's first input; by default the greatest. Raises VieteError
+    where `costs` does, and for a length where the card has none.
     """
     lengths = {}
     if length is not None:

@@ -11,9 +11,9 @@ from viete.graph.card import CardData, Equation, Loop
 
 
 def difference_blocks(old: CardData, new: CardData, style: str = "unicode") -> list[Block]:
-    """The equations, parameters and derived names of ``new`` that ``old`` has not, and the reverse.
+    """The equations, parameters and derived names of ``new`` that ``old`` lacks, and the reverse.
 
-    Equations stand in the order of the cards; one that took the place of another behind it.
+    Equations are in the order of the cards; one that replaces another follows it.
     """
     before, after = CardWriter(old, style), CardWriter(new, style)
     title = f"{new.title}, against {old.title}" if new.title != old.title else new.title
@@ -40,7 +40,7 @@ def parameters(writer: CardWriter) -> list[str]:
 
 
 def equations(writer: CardWriter, of: Sequence[Equation]) -> list[str]:
-    """Equations, each with the blocks that it is for."""
+    """Equations, each with the blocks that it holds for."""
 
     def turns(loop: Loop | None) -> str:
         if loop is None:
@@ -53,7 +53,7 @@ def equations(writer: CardWriter, of: Sequence[Equation]) -> list[str]:
 
 
 def differences(old: Sequence[str], new: Sequence[str]) -> list[tuple[str, str]]:
-    """What only the first has (−) and only the second (+)."""
+    """The items only in the first (−) and only in the second (+)."""
     out: list[tuple[str, str]] = []
     for op, a, b, c, d in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if op != "equal":

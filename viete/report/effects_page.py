@@ -36,7 +36,7 @@ def effects_page(
     found: Effects, card: CardData, changed: CardData, style: str = "unicode",
     top: int | None = None,
 ) -> list[Block]:  # fmt: skip
-    """The whole page; ``changed`` is the ``card`` with the largest mediator of another text."""
+    """The whole page; ``changed`` is the ``card`` with the largest mediator from another text."""
     title = "Causal mediation" if found.direct is not None else "Resample ablation"
     out: list[Block] = [heading(1, f"{title} in {card.title}"), *asked_for(found)]
     if style == "mathml":
@@ -67,7 +67,7 @@ def asked_for(found: Effects) -> list[Block]:
 
 
 def effects_csv(found: Effects) -> str:
-    """A line for each member."""
+    """One line for each member."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     direct = [] if found.direct is None else ["direct"]
@@ -81,7 +81,7 @@ def effects_csv(found: Effects) -> str:
 
 
 def effects_json(found: Effects) -> str:
-    """All numbers, those of each pair too."""
+    """All numbers, also those of each pair."""
 
     def listed(x: np.ndarray | None) -> object:
         return None if x is None else x.tolist()

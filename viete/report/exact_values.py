@@ -35,10 +35,10 @@ def report(
     run: ExactRun, wanted: Sequence[str], digits: int | None = None, unfold: int = 0,
     form: str = "text",
 ) -> str:  # fmt: skip
-    """The values asked for, in one of `PAGES`; as text in the plain spelling, to be read again.
+    """The requested values, in one of `PAGES`; as text in the plain spelling, to be read again.
 
-    ``digits`` adds certified decimals, so many significant digits; ``unfold`` writes names out so
-    many levels deep. Raises VieteError for another form, or a name the card does not have.
+    ``digits`` adds certified decimals with that many significant digits; ``unfold`` writes names
+    out to that many levels. Raises VieteError for another form, or a name the card does not have.
     """
     check_format("exact values", form)
     if unfold < 0:
@@ -49,7 +49,7 @@ def report(
 def exact_blocks(
     run: ExactRun, wanted: Sequence[str], digits: int | None, unfold: int, form: str
 ) -> list[Block]:  # fmt: skip
-    """What `report` writes."""
+    """The blocks of `report`."""
     page = ExactPage(run, digits, unfold, "plain" if form == "text" else STYLES[form])
     blocks = [block for name in wanted for block in page.value(name)]
     blocks += page.definitions()
@@ -60,7 +60,7 @@ def exact_blocks(
 
 
 class ExactPage:
-    """What `report` puts together; ``names`` are those that were written down."""
+    """The content of `report`; ``names`` are the names that it uses."""
 
     def __init__(self, run: ExactRun, digits: int | None, unfold: int, style: str) -> None:
         self.run, self.digits, self.unfold, self.style = run, digits, unfold, style
@@ -103,7 +103,7 @@ class ExactPage:
             yield Chain(show(pick(e, k), self.style), (), "", text, "".join(self.decimals([x])))
 
     def entry(self, x: Any, here: Expr) -> str:
-        """One entry; a name that stands for this very place is written out."""
+        """One entry; a name for this very place is written out."""
         if not isinstance(x, Number):
             return {"inf": "∞", "-inf": "−∞"}.get(str(x), str(x)) if self.style != "latex" else (
                 str(x).replace("inf", "\\infty"))  # fmt: skip
@@ -113,14 +113,14 @@ class ExactPage:
         return self.number(x, self.unfold)
 
     def number(self, x: Number, levels: int) -> str:
-        """A number, cut where it is too long to be read."""
+        """A number, cut where it is too long to read."""
         speller = Speller(levels, self.places, room=ROOM)
         text = show(speller.number(x), self.style)
         self.cut |= speller.cut
         return text
 
     def decimals(self, row: Sequence[Any]) -> list[str]:
-        """Certified decimals, where an entry is not a whole number anyway."""
+        """Certified decimals, unless all entries are whole numbers."""
         if self.digits is None or all(map(is_whole, row)):
             return []
         return [x.decimal(self.digits) if isinstance(x, Number) else self.entry(x, Num(Fraction()))
@@ -129,7 +129,7 @@ class ExactPage:
     # -- names -------------------------------------------------------------------------------------
 
     def definitions(self) -> list[Block]:
-        """What the names written down so far stand for, one level deep."""
+        """The meanings of the names used so far, one level deep."""
         if not self.names:
             return []
         ordered = sorted(self.names, key=lambda a: a.age)
@@ -146,7 +146,7 @@ class ExactPage:
 
 
 def is_whole(x: Any) -> bool:
-    """Whether decimals would say nothing more."""
+    """Whether decimals would add nothing."""
     known = not isinstance(x, Number) or not x.num
     return known or (x.rational is not None and x.rational.denominator == 1)
 
@@ -174,9 +174,7 @@ def shown_names(x: Number, levels: int) -> set[Atom]:
 
 
 def rows(run: ExactRun, name: str) -> Iterator[tuple[Expr, Any]]:
-    """Every row of a value with the expression that asks for it: ``A^{1,2}[0]``; of single numbers
-    each by itself.
-    """
+    """Every row of a value with its expression, ``A^{1,2}[0]``; single numbers one by one."""
     e, (at_work, question) = run.parse(name), run.resolved(name)
     v, letters = at_work.answered(name, question)
     about = query(at_work, question)
@@ -208,7 +206,7 @@ def pick(e: Expr, k: int) -> Expr:
 
 
 def describe(run: ExactRun, status: Status, entries: Sequence[Any]) -> str:
-    """What a value is, in words: exact or named, since where, and how comparisons were decided."""
+    """A value's status in words: exact or named, since where, and how comparisons were decided."""
     atoms = closure(a for x in entries if isinstance(x, Number) for a in x.atoms())
     kinds = [KINDS[a.kind] for a in atoms if a.kind in KINDS]
     parts = []

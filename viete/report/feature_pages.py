@@ -29,13 +29,13 @@ SIGNS = "⏎⇥␍"
 
 @cache
 def style() -> str:
-    """The look of a page."""
+    """The CSS of a page."""
     own = resources.files("viete.report").joinpath("feature.css").read_text("utf-8")
     return f"{sheet()}\n{own}"
 
 
 def whole(title: str, body: str) -> str:
-    """A page of its own."""
+    """A complete HTML page."""
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -50,7 +50,7 @@ def whole(title: str, body: str) -> str:
 def feature_html(
     page: FeaturePage, title: str, names: Mapping[int, str], before: int | None, after: int | None
 ) -> str:
-    """The page of a feature; ``names`` are the files of those that have one."""
+    """The page of a feature; ``names`` are the files of the features that have one."""
     links = [
         f'<a href="{names[k]}" rel="{rel}">{sign}</a>'
         for k, rel, sign in ((before, "prev", f"← {before}"), (after, "next", f"{after} →"))
@@ -81,13 +81,13 @@ def feature_html(
 
 
 def histogram(page: FeaturePage) -> str:
-    """The values where it is active, in bins."""
+    """The histogram of a feature's values where it is active."""
     note = f'<p class="note">{page.count:,} values above 0, up to {page.greatest:.3g}</p>'
     return note + bar_chart(page.bins, "0", f"{page.wide * len(page.bins):.3g}")
 
 
 def bar_chart(counts: np.ndarray, first: str, last: str, words: str = "values") -> str:
-    """Bars of counts, over an axis that begins and ends with these words."""
+    """Bars of counts, over an axis that begins and ends with these labels."""
     most, n = max(int(counts.max(initial=0)), 1), max(len(counts), 1)
     step = WIDE / n
     bars = "".join(
@@ -116,7 +116,7 @@ def weights_section(page: FeaturePage) -> str:
 
 
 def bars_of(pairs: Sequence[tuple[str, float]], kind: str, words: str) -> str:
-    """Tokens with numbers, shaded by their size, below what they are in ``words``."""
+    """Tokens with numbers, shaded by their size, below the heading in ``words``."""
     most = max((abs(x) for _, x in pairs), default=0) or 1
     items = "".join(
         f'<li><span class="token" style="--part:{part(x, most)}%">{escape(seen(t)) or "&nbsp;"}'
@@ -127,7 +127,7 @@ def bars_of(pairs: Sequence[tuple[str, float]], kind: str, words: str) -> str:
 
 
 def changes_section(page: FeaturePage) -> str:
-    """What changes behind the greatest context when the feature is 0 there."""
+    """The changes after the greatest context when the feature is 0 there."""
     if not page.changes:
         return ""
     rows = "".join(
@@ -164,18 +164,18 @@ def shaded(context: ShadedText, most: float, first: int = 0, last: int | None = 
 
 
 def signs(token: str) -> str:
-    """A token's text, with line breaks and tabs as signs."""
+    """A token's text as HTML, with line breaks and tabs as signs."""
     return "".join(f'<span class="sign">{c}</span>' if c in SIGNS else escape(c)
                    for c in seen(token))  # fmt: skip
 
 
 def part(value: float, most: float) -> int:
-    """How strong a colour is, in per cent."""
+    """The strength of a colour, in per cent."""
     return round(STRONGEST * min(abs(value) / max(most, 1e-30), 1)) if math.isfinite(value) else 0
 
 
 def last_sections(page: FeaturePage, changes: str) -> str:
-    """What changes without the feature, beside how a text goes on when it has other values."""
+    """The changes without the feature, next to the texts that continue with other values of it."""
     steered = steered_section(page)
     if changes and steered:
         return f'<div class="sides">{changes}{steered}</div>'
@@ -183,7 +183,7 @@ def last_sections(page: FeaturePage, changes: str) -> str:
 
 
 def steered_section(page: FeaturePage) -> str:
-    """How a text goes on when the feature has other values."""
+    """How a text continues when the feature has other values."""
     if not page.steered:
         note = f'<section><h2>Set to a value</h2><p class="note">{escape(page.note)}</p></section>'
         return note if page.note else ""
@@ -206,7 +206,7 @@ def nearest_section(page: FeaturePage, names: Mapping[int, str]) -> str:
 
 
 def linked(number: int, names: Mapping[int, str]) -> str:
-    """A feature's number, a link where it has a page."""
+    """A feature's number, as a link where it has a page."""
     return f'<a href="{names[number]}">{number}</a>' if number in names else str(number)
 
 
@@ -217,7 +217,7 @@ def index_html(
     title: str, measures: FeatureMeasures, statistics: FeatureStatistics,
     pages: Sequence[FeaturePage], names: Mapping[int, str],
 ) -> str:  # fmt: skip
-    """The measures of all features, how often they are active, and the pages that there are."""
+    """The measures of all features, how often they are active, and links to their pages."""
     numbers = "".join(
         f"<div><b>{escape(a)}</b><span>{escape(b)}</span></div>"
         for a, b in sentences(measures, statistics)
@@ -236,7 +236,7 @@ def index_html(
 
 
 def row(page: FeaturePage, names: Mapping[int, str]) -> str:
-    """A feature's line."""
+    """One feature's line."""
     text = ""
     if page.top:
         c = page.top[0]
@@ -250,7 +250,7 @@ def row(page: FeaturePage, names: Mapping[int, str]) -> str:
 
 
 def frequencies(s: FeatureStatistics) -> str:
-    """How many features are active at which share of the positions, by its logarithm."""
+    """The number of features active at each share of the positions, by its logarithm."""
     often = s.counts[s.counts > 0] / s.tokens
     if not len(often):
         return ""

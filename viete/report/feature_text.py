@@ -21,13 +21,13 @@ def seen(token: str) -> str:
 
 
 def percent(share: float) -> str:
-    """A share in per cent, with two digits that count."""
+    """A share in per cent, with two significant digits."""
     digits = max(0, 1 - math.floor(math.log10(100 * share))) if 0 < share < 0.1 else 1
     return f"{100 * share:.{min(digits, 6)}f} %"
 
 
 def sentences(m: FeatureMeasures, s: FeatureStatistics) -> list[tuple[str, str]]:
-    """The measures of all features: a number and what it is."""
+    """The measures of all features: a number and its meaning."""
     out = [
         (f"{m.active:.3g}", f"of {m.features:,} features are active at a position (L0)"),
         (percent(m.lacking), "of the value's variance is not explained"),
@@ -43,7 +43,7 @@ def sentences(m: FeatureMeasures, s: FeatureStatistics) -> list[tuple[str, str]]
 def index_blocks(
     title: str, m: FeatureMeasures, s: FeatureStatistics, shares: Sequence[tuple[int, float]]
 ) -> list[Block]:
-    """The measures of all features, and those that write most."""
+    """The measures of all features, and the features that write most."""
     rows = [
         [str(k), percent(share), percent(s.counts[k] / s.tokens), f"{s.greatest[k]:.4g}"]
         for k, share in shares
@@ -70,7 +70,7 @@ def signed(value: float) -> str:
 
 
 def feature_blocks(page: FeaturePage, place: str) -> list[Block]:
-    """One feature."""
+    """The page of one feature, as blocks."""
     out: list[Block] = [heading(1, f"Feature {page.number}")]
     if not page.count:
         return [*out, paragraph(f"It is dead: never active on {page.tokens:,} tokens.")]

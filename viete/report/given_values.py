@@ -12,7 +12,7 @@ _LITERAL = re.compile(r"[-−+\d\s./,;eEI\[\]]+")
 
 
 def vocabulary(card: CardData) -> list[Block]:
-    """The section on the tokens of a card, if it lists them."""
+    """The section on the tokens of a card, if it lists any."""
     words = " ".join(f"`{t}`" for t in card.vocabulary)
     return [heading(2, "Vocabulary"), paragraph(words)] if words else []
 
@@ -28,7 +28,7 @@ def with_matrices(table: TextTable, style: str) -> TextTable:
 
 
 def literal_formula(literal: str, style: str) -> str:
-    """``[1 0; 0 1]`` as a matrix; what is no literal of numbers stays as it is."""
+    """``[1 0; 0 1]`` as a matrix; other text than a literal of numbers is unchanged."""
     if not literal or not _LITERAL.fullmatch(literal):
         return literal
 

@@ -18,7 +18,7 @@ AROUND = 4  # tokens on each side of one, as its context
 
 
 def largest(rows: Sequence[AnswerRow], most: int) -> list[Block]:
-    """For each question its largest values, where they stand, and the tokens around."""
+    """The largest values for each question, their places, and the tokens around."""
     out: list[Block] = []
     for k, answer in enumerate(rows[0].answers):
         found = sorted(entries(rows, k, most), key=lambda e: -e[0])[:most]
@@ -35,7 +35,7 @@ def largest(rows: Sequence[AnswerRow], most: int) -> list[Block]:
 
 
 def used(header: list[str], body: list[list[str]]) -> tuple[list[Text], list[list[Text]]]:
-    """A table's cells, without columns that say nothing."""
+    """A table's cells, without empty columns."""
     kept = [c for c in range(len(header)) if any(row[c] not in ("", "``") for row in body)]
     return [Text(header[c]) for c in kept], [[Text(row[c]) for c in kept] for row in body]
 
@@ -60,7 +60,7 @@ def entries(
 
 
 def context(row: AnswerRow, answer: Answer, place: Sequence[int]) -> str:
-    """The tokens around the positions of an entry, each of these in brackets."""
+    """The tokens around the positions of an entry, each of the positions in brackets."""
     for line in row.tokens:
         at = [i for n, i in zip(answer.array.shape, place, strict=True) if n == len(line.ids)]
         if at:

@@ -58,7 +58,7 @@ class SizedCard:
         return self.both(self.axes.show(axes, batched), self.axes.count(axes, batched, self.sizes))
 
     def both(self, symbols: str, numbers: str) -> str:
-        """``$d \\to d_k$ = `256 → 16```; the numbers alone where there are no symbols."""
+        r"""``$d \to d_k$ = `256 → 16```; only the numbers where there are no symbols."""
         named = re.search(r"[^\W\d]", bare(symbols))
         return f"${symbols}$ = `{numbers}`" if named else f"`{numbers}`"
 
@@ -87,7 +87,7 @@ class SizedCard:
         return f"${letters(letter, self.style)}$" + (f" ({meaning})" if meaning else "")
 
     def copies(self, letter: str) -> int:
-        """How many values an index letter takes."""
+        """The number of values of an index letter."""
         ranges = {i.name: (i.lower, i.upper) for i in self.model.indices}
         ranges |= {loop.index: (loop.lower, loop.upper) for loop in self.model.loops}
         lower, upper = ranges[letter]
@@ -102,12 +102,12 @@ class SizedCard:
         return f"equation{'s' * (len(all_of) > 1)} {listed(shown)}"
 
     def called(self, k: int) -> str:
-        """What equation k is, as a title: its meaning if that is short, else its left side."""
+        """Equation k as a title: its meaning if that is short, else its left side."""
         meaning = self.model.equations[k].meaning
         short = 0 < len(meaning) <= 60 and "$" not in meaning
         return capital(meaning) if short else self.name(k)
 
 
 def bare(formula: str) -> str:
-    """A formula without the words of LaTeX."""
+    """A formula without LaTeX commands."""
     return re.sub(r"\\[a-z]+", "", formula)

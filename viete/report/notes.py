@@ -22,7 +22,7 @@ def notes(n: SizedCard) -> list[Block]:
 
 
 def by_name(n: SizedCard, names: Callable[[int], Iterable[str]]) -> dict[str, list[int]]:
-    """What each equation has of some kind, as names with their equations."""
+    """The equations for each of the names that ``names`` gives them."""
     found: dict[str, list[int]] = {}
     for k in range(len(n.model.equations)):
         for name in names(k):
@@ -31,7 +31,7 @@ def by_name(n: SizedCard, names: Callable[[int], Iterable[str]]) -> dict[str, li
 
 
 def sight(n: SizedCard) -> Iterator[Block]:
-    """Which positions an equation reads."""
+    """The positions that an equation reads."""
 
     def found(past: bool) -> str:
         return "; ".join(
@@ -63,7 +63,7 @@ def context(n: SizedCard) -> Iterator[Block]:
 
 
 def adding(n: SizedCard) -> Iterator[Block]:
-    """Residual connections, or that there are none."""
+    """Residual connections, or a note that the card has none."""
     if found := n.traits.residuals():
         sums = [f"{listed([f'${n.write.e(r)}$' for r in refs])} in {n.equations([k])}"
                 for k, refs in found]  # fmt: skip
@@ -76,7 +76,7 @@ def adding(n: SizedCard) -> Iterator[Block]:
 
 
 def norms(n: SizedCard) -> Iterator[Block]:
-    """Normalization, or that there is none."""
+    """Normalization, or a note that the card has none."""
     if found := by_name(n, n.traits.normalizing):
         each = [f"{name} in {n.equations(ks)}".removeprefix(" in ") for name, ks in found.items()]
         yield fact("Normalization", listed(each))
@@ -85,7 +85,7 @@ def norms(n: SizedCard) -> Iterator[Block]:
 
 
 def depth(n: SizedCard) -> Iterator[Block]:
-    """Loops, and what index letters put side by side."""
+    """Loops, and the values that index letters put side by side."""
     equations = n.model.equations
     for loop in n.model.loops:
         inside = n.equations(k for k, e in enumerate(equations) if e.loop == loop)
@@ -102,7 +102,7 @@ def depth(n: SizedCard) -> Iterator[Block]:
 
 
 def sharing(n: SizedCard) -> list[Block]:
-    """Parameters in more than one place, or in none."""
+    """Parameters that are used more than once, or never."""
     out: list[Block] = []
     for p in n.model.parameters:
         places, name = n.uses.parameters[p.name], n.value(p.name)
@@ -119,7 +119,7 @@ def sharing(n: SizedCard) -> list[Block]:
 
 
 def positions(n: SizedCard) -> list[Block]:
-    """How the card knows where a token stands."""
+    """How the card represents the position of a token."""
     out: list[Block] = []
     for name, kinds in n.traits.embeddings.items():
         if "position" in kinds:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 class OverSteps(Displayed):
     """Questions, and their answers in a row for each checkpoint.
 
-    ``titles`` are what the questions are called, ``letters`` the axes that count parts of the
-    model, as blocks and heads.
+    ``titles`` are the names of the questions, ``letters`` the axes that count parts of the model,
+    as blocks and heads.
     """
 
     title: str
@@ -39,7 +39,7 @@ class OverSteps(Displayed):
         return steps_of(self.rows)
 
     def place(self, question: str) -> int:
-        """Which question this is. Raises VieteError for another one."""
+        """The number of a question. Raises VieteError for an unknown one."""
         if question not in self.titles:
             raise VieteError(f"{question!r:.60} was not asked; there are {', '.join(self.titles)}")
         return list(self.titles).index(question)
@@ -50,7 +50,7 @@ class OverSteps(Displayed):
         return np.stack([in_numpy(row.answers[k].array) for row in self.rows])
 
     def first(self, question: str) -> int | None:
-        """The first step at which a comparison holds, of all its entries; None where none is.
+        """The first step at which a comparison holds for all its entries; None for no step.
 
         Raises VieteError for a question that is not a comparison.
         """

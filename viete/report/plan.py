@@ -43,8 +43,8 @@ def plan_document(
 ) -> list[Block]:  # fmt: skip
     """The plan of one training step: ``batch`` sequences of ``length`` positions (the context).
 
-    Nothing is allocated: it can be asked of a card of any size. Raises VieteError as `grad` does,
-    and for lengths beyond the context.
+    Nothing is allocated, so a card of any size has a plan. Raises VieteError as `grad` does, and
+    for lengths beyond the context.
     """
     with uncollected():
         return planned_page(card, of, batch, length, dtype, piece)
@@ -53,7 +53,7 @@ def plan_document(
 def planned_page(
     card: CardData, of: str | None, batch: int, length: int | None, dtype: str, piece: int
 ) -> list[Block]:
-    """The work of `plan_document`."""
+    """The page of `plan_document`."""
     equations = Gradients(card, of)
     program = equations.program
     if batch < 1 or (length is not None and length < 1):

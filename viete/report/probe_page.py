@@ -23,8 +23,10 @@ from viete.report.pictures.picture import Picture
 
 
 def probe_picture(probes: Probes) -> Picture:
-    """Several probes as a curve, or as a heat map of two axes; one by what it says of the texts
-    held out: along its direction, or as a table of classes.
+    """The picture of probes.
+
+    Several probes are a curve, or a heat map of two axes; one probe is shown by its results on the
+    texts held out: along its direction, or as a table of classes.
     """
     examples, measure = probes.examples, "accuracy" if probes.count else "R²"
     places, title = examples.places, f"{examples.of}: {examples.label}"
@@ -46,7 +48,7 @@ def probe_picture(probes: Probes) -> Picture:
 
 
 def of_one(probes: Probes, title: str) -> Picture:
-    """What one probe says of the texts held out."""
+    """The results of one probe on the texts held out."""
     examples, probe = probes.examples, probes.one
     found = [(float(c), probe(v.values[0])[j], example_name(probes, k, j))
              for k in probes.held for v in [examples.vectors[k]]
@@ -67,7 +69,7 @@ def of_one(probes: Probes, title: str) -> Picture:
 
 
 def example_name(probes: Probes, k: int, j: int) -> str:
-    """What an example is called: its text, and its position."""
+    """The name of an example: its text, and its position."""
     text, vectors = probes.examples.texts[k].text, probes.examples.vectors[k]
     said = text if isinstance(text, str) else " ".join(map(str, text))
     return f"{said}, position {vectors.names[j]}" if vectors.names else said
@@ -76,7 +78,7 @@ def example_name(probes: Probes, k: int, j: int) -> str:
 def probe_page(
     probes: Probes, card: CardData, effects: Sequence[ProbeEffect] = (), style: str = "mathml"
 ) -> list[Block]:  # fmt: skip
-    """The page: the table, the picture, what the direction does, and the card with the probe.
+    """The page: the table, the picture, the effect of the direction, and the card with the probe.
 
     ``card`` has the probe, or is the model's own where there are several.
     """

@@ -12,7 +12,7 @@ WIDTH = 100
 
 
 def run_blocks(run: Run, style: str = "unicode") -> list[Block]:
-    """The tokens, then what was computed: name, shape of the array, how often, meaning."""
+    """The tokens, then the computed values: name, shape of the array, how often, meaning."""
     card = run.program.model
     write, shown = CardWriter(card, style), set(run)
     names: dict[str, list[str]] = {}

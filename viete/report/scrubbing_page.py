@@ -18,7 +18,7 @@ DEEPER = 2  # levels of headings below those of a card of its own
 
 
 def scrubbing_picture(found: ScrubFindings) -> Picture:
-    """What is explained, and what each claim costs, as bars."""
+    """The share that is explained, and the cost of each claim, as bars."""
     names, values = ["explained"], [found.recovered]
     for claim, cost in found.costs.items():
         names.append(f"lost by {claim}")
@@ -29,7 +29,7 @@ def scrubbing_picture(found: ScrubFindings) -> Picture:
 def scrubbing_page(
     made: Scrubbing, found: ScrubFindings, style: str = "unicode"
 ) -> list[Block]:  # fmt: skip
-    """The findings, and what was computed: a card for the number and for each value."""
+    """The findings, and the computed values: a card for the number and for each value."""
     out: list[Block] = [heading(1, f"Causal scrubbing of {made.model.card.title}")]
     if style == "mathml":
         drawn = scrubbing_picture(found)
@@ -50,14 +50,14 @@ def scrubbing_page(
 
 
 def lower(block: Block) -> Block:
-    """A heading of a card within a page."""
+    """A card's heading, lowered to fit within a page."""
     if isinstance(block, Heading):
         return Heading(min(block.level + DEEPER, 6), block.text)
     return block
 
 
 def scrubbing_json(found: ScrubFindings) -> str:
-    """All numbers, and the claims as they are nested."""
+    """All numbers, and the claims with their nesting."""
 
     def claim(c: EdgeClaim) -> dict[str, object]:
         return {"edge": str(c), "features": list(c.features), "agree": found.agreement[c],

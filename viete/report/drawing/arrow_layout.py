@@ -25,9 +25,9 @@ Point = tuple[float, float]
 
 @dataclass(frozen=True)
 class Folded:
-    """Arrows into one vertex as one: how many, their sum, the sum of their sizes, and its share.
+    """Arrows into one vertex as one: their number, sum, sum of sizes, and share.
 
-    ``terms`` are the terms of those that are listed.
+    ``terms`` are the terms of the arrows that are listed.
     """
 
     end: str
@@ -39,7 +39,7 @@ class Folded:
 
 
 class ArrowLayout:
-    """The arrows of a graph that are drawn, those that are folded, and the places of both."""
+    """The drawn arrows of a graph, the folded ones, and the places of both."""
 
     def __init__(self, graph: Arrows) -> None:
         self.graph = graph
@@ -64,7 +64,7 @@ class ArrowLayout:
         self.curves = self.bent()
 
     def fold(self, small: Sequence[Edge], whole: float) -> list[Folded]:
-        """Small arrows, and the terms that are not listed, as one for each vertex they end at."""
+        """Small arrows, and the terms that are not listed, as one arrow for each end vertex."""
         into: dict[str, list[Edge]] = {}
         shown = {a.end for a in self.drawn} | {a.start for a in self.drawn}
         for a in small:
@@ -91,7 +91,7 @@ class ArrowLayout:
         ]
 
     def ranks(self) -> tuple[dict[str, int], int]:
-        """What stands below a vertex of the stream, in its order, and how far down it goes."""
+        """The order of the vertices below each vertex of the stream, and their total height."""
         stacked = Counter[tuple[int | None, int | None]]()
         rank: dict[str, int] = {}
         for node in self.nodes:
@@ -102,7 +102,7 @@ class ArrowLayout:
         return rank, 0 if self.side_by_side else LINE * (max(stacked.values(), default=0) + 1)
 
     def spines(self) -> list[float]:
-        """Where the streams are, and where the last column ends."""
+        """The places of the streams, and the end of the last column."""
         longest = dict.fromkeys(self.columns, 0)
         for node in self.nodes:
             if node.name in self.rank and node.position in longest:
@@ -117,14 +117,14 @@ class ArrowLayout:
         return list(accumulate(widths or [COLUMN], initial=LEFT))
 
     def middle(self, k: int) -> float:
-        """The middle of what stands in a column."""
+        """The middle of a column's vertices."""
         if not self.side_by_side:
             return self.lefts[k]
         return (self.lefts[k] + self.lefts[k + 1] - self.step - GAP) / 2
 
     @property
     def names_rows(self) -> list[tuple[str, float]]:
-        """What stands at the left of each row: the stream of its block."""
+        """The label at the left of each row, the stream of its block, with its height."""
         named = dict(self.graph.rows)
         named |= {n.block: n.label for n in reversed(self.nodes)
                   if n.block is not None and n.name in self.stream}  # fmt: skip
@@ -135,7 +135,7 @@ class ArrowLayout:
         return self.base - self.row * self.blocks.index(block)
 
     def at(self, node: Vertex) -> Point:
-        """A vertex: in the stream of its position, or below it; the expression is at the top."""
+        """A vertex's place: in or below the stream of its position; the expression at the top."""
         known = node.position in self.columns
         column = self.columns.index(node.position) if known else len(self.columns) - 1  # type: ignore[arg-type]
         x, middle = self.lefts[column], self.middle(column)
@@ -150,17 +150,17 @@ class ArrowLayout:
         return x + ASIDE, y + LINE * (self.rank[node.name] + 1)
 
     def beginning(self, f: Folded) -> Point:
-        """Where a folded arrow begins, which comes from no vertex: to the left below its end."""
+        """The start of a folded arrow, which has no start vertex: to the left below its end."""
         x, y = self.at(self.graph.nodes[f.end])
         aside = STUB / 2 if self.side_by_side and f.end != self.graph.of else STUB  # beside a name
         return x - aside, y + aside / 2
 
     def tells(self, f: Folded) -> bool:
-        """Whether there is room for the share of a folded arrow, and one worth telling."""
+        """Whether the share of a folded arrow is large enough to be shown, and has room."""
         return f.share >= LEAST and (f.end == self.graph.of or not self.side_by_side)
 
     def bent(self) -> list[tuple[Edge, tuple[Point, Point, Point, Point]]]:
-        """Each arrow with its curve, which leaves and arrives upright; beside others it is bent."""
+        """Each arrow with its curve, vertical at both ends; parallel arrows are bent."""
         between = Counter[tuple[str, str]]()
         out = []
         for a in self.drawn:
@@ -175,12 +175,12 @@ class ArrowLayout:
 
 
 def words(a: Edge) -> str:
-    """An arrow and its value in a line."""
+    """An arrow and its value on one line."""
     return f"{a.start} →{f'({a.by})' if a.by not in ('', '+') else ''} {a.end}: {a.value:+.4f}"
 
 
 def folded_words(f: Folded) -> str:
-    """A folded arrow in a line."""
+    """A folded arrow on one line."""
     count = f"{f.count} smaller arrow{'s' * (f.count > 1)}"
     return f"{count} → {f.end}: {f.value:+.4f}, {f.share:.1%} of all sizes"
 
@@ -191,7 +191,7 @@ def wide(mass: float, most: float) -> float:
 
 
 def short(name: str) -> str:
-    """A name as it stands in the graph."""
+    """A name as shown in the graph, cut if it is long."""
     return name if len(name) <= LONGEST else name[: LONGEST - 1] + "…"
 
 

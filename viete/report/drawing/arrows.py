@@ -35,7 +35,7 @@ NAMED = 8  # arrows whose head is written beside them
 
 
 def arrows_svg(graph: Arrows, listed: int = LISTED) -> str:
-    """The graph, drawn, with so many of its largest arrows listed below it."""
+    """The drawing of the graph, with some of its largest arrows listed below it."""
     lay = ArrowLayout(graph)
     spines, rows = lay.lefts[:-1], lay.names_rows
     body = [line(LEFT - 12, y, lay.right - GAP, y, LINE, 0.8) for _, y in rows]
@@ -99,7 +99,7 @@ def opening(terms: Sequence[tuple[str, float]]) -> str:
 
 
 def stub(lay: ArrowLayout, f: Folded) -> str:
-    """A folded arrow: a short one from the left below, which comes from no vertex."""
+    """A folded arrow: a short one from the left below, without a start vertex."""
     (u, v), (x, y) = lay.beginning(f), lay.at(lay.graph.nodes[f.end])
     title = f"<title>{escape(folded_words(f))}</title>"
     return (
@@ -110,26 +110,26 @@ def stub(lay: ArrowLayout, f: Folded) -> str:
 
 
 def near(lay: ArrowLayout, f: Folded) -> Point:
-    """Where the share of a folded arrow stands."""
+    """The place of a folded arrow's share."""
     x, y = lay.beginning(f)
     return x - 2, y + 4
 
 
 def beside(curve: Sequence[Point]) -> Point:
-    """Where the name of an arrow stands: at a quarter of it, where others are still apart."""
+    """The place of an arrow's name: at a quarter of the arrow, where others are still apart."""
     x, y = ((27 * a + 27 * b + 9 * c + d) / 64 for a, b, c, d in zip(*curve, strict=True))
     return x + 2, y - 4
 
 
 def pattern(x: float, y: float, a: Edge) -> str:
-    """The name of the pattern that an arrow goes by."""
+    """The name of an arrow's attention pattern."""
     inside = a.by.partition("{")[2].rstrip("}")
     high = f'<tspan dy="-4" font-size="9">{escape(inside)}</tspan>'
     return f'<text x="{x:.1f}" y="{y:.1f}" fill="{colour(a)}" font-size="12">A{high}</text>'
 
 
 def below(lay: ArrowLayout, first: Sequence[Edge]) -> tuple[list[str], float, float]:
-    """The largest arrows with their values, in as many columns as there is room for."""
+    """The largest arrows with their values, in as many columns as fit."""
     longest = LETTERS * max(map(len, map(words, first)), default=0) + 28 + 2 * GAP
     columns = max(1, int((lay.right - GAP) // longest))
     each = -(-len(first) // columns)
@@ -149,7 +149,7 @@ def below(lay: ArrowLayout, first: Sequence[Edge]) -> tuple[list[str], float, fl
 
 
 def colour(a: Edge) -> str:
-    """What adds, and what takes away."""
+    """The colour of an arrow, by the sign of its value."""
     return POSITIVE if a.value >= 0 else NEGATIVE
 
 

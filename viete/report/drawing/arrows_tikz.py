@@ -74,7 +74,7 @@ def at(x: float, y: float) -> str:
 
 
 def tex_of(tex: str, label: str) -> str:
-    """A formula, or a label that is none."""
+    """A formula, or a label that is not a formula, for TeX."""
     return f"${tex}$" if tex else escape(label)
 
 

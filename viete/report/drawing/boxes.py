@@ -41,7 +41,7 @@ class Spacing:
 
 @dataclass(eq=False, repr=False)
 class LayoutItem:
-    """Something that has a place among the columns: a box, a lane or a frame."""
+    """An item with a place among the columns: a box, a lane or a frame."""
 
     first: int  # half rows
     last: int
@@ -62,7 +62,7 @@ class LayoutItem:
 
 @dataclass(eq=False, repr=False)
 class GroupFrame(LayoutItem):
-    """A group; or, for what is in no group, the whole sheet."""
+    """A group; or, for items without a group, the whole sheet."""
 
     group: BoxGroup | None = None
     items: list[LayoutItem] = field(default_factory=list)
@@ -79,7 +79,7 @@ class GroupFrame(LayoutItem):
 
 
 def arrange(frames: list[GroupFrame], m: Spacing) -> None:
-    """Of the orders from left to right that pulling comes to, the one with fewest crossings."""
+    """Order the items of each row from left to right, with the fewest crossings found."""
     for f in frames:
         at: dict[int, int] = defaultdict(int)  # first guess: as they come, row by row
         for i in f.items:
@@ -121,7 +121,7 @@ def _mirror(f: GroupFrame) -> None:
 
 
 def _cost(frames: list[GroupFrame]) -> float:
-    """Crossings, and neighbours against the order of the reader's list; then length."""
+    """The number of crossings, of neighbours against the order of the list, and then the length."""
     links = [(i.last, i.x, j.x) for f in frames for i in f.items for j in i.down]
     crossings, here, ends = 0, -1, list[float]()
     for at, _, x in sorted(links):
@@ -138,7 +138,7 @@ def _cost(frames: list[GroupFrame]) -> float:
 
 
 def keep_order(f: GroupFrame) -> None:
-    """Note which items stand in each row, and which are neighbours in some half row."""
+    """Note which items are in each row, and which are neighbours in some half row."""
     f.items.sort(key=lambda i: i.key)
     halves: dict[int, list[LayoutItem]] = defaultdict(list)
     for i in f.items:
@@ -152,10 +152,10 @@ def keep_order(f: GroupFrame) -> None:
 
 
 def _pull(frames: list[GroupFrame], m: Spacing, up: bool) -> None:
-    """Order every row by the middle of what its items come from, or of what they lead to.
+    """Order every row by the middle of its items' sources, or of their targets.
 
-    Row by row, each row as if it stood alone, so that one pass orders a long chain; then all rows
-    together, for what stands in several.
+    First row by row, each by itself, so that one pass orders a long chain; then all rows together,
+    for items in several.
     """
     for f in frames:
         wish = {i: i.x for i in f.items}
@@ -193,7 +193,7 @@ def _pull(frames: list[GroupFrame], m: Spacing, up: bool) -> None:
 
 
 def _take_sides(f: GroupFrame) -> None:
-    """What branches off the one stream of a frame: to its right, or in parallel left and right."""
+    """Place the branches of a frame's one stream: to its right, or in parallel left and right."""
     streams = {i.stream for i in f.items if i.stream is not None}
     mates = [i for i in f.items if i.stream is not None]
     if len(streams) != 1:
@@ -226,7 +226,7 @@ def _take_sides(f: GroupFrame) -> None:
 
 
 def _ties(i: LayoutItem, up: bool) -> list[tuple[LayoutItem, LayoutItem]]:
-    """What pulls an item: it, or the items in a frame, and what they hang on above (or below)."""
+    """What pulls an item: it, or the items in a frame, with the neighbours above (or below)."""
     if not isinstance(i, GroupFrame):
         return [(i, near) for near in (i.up if up else i.down)]
     ties = [(own, near) for own in i.items for near in (own.up if up else own.down)]
@@ -248,7 +248,7 @@ def _apart(i: LayoutItem, j: LayoutItem, m: Spacing) -> float:
 def _fit_row(
     row: list[LayoutItem], wish: dict[LayoutItem, float], m: Spacing
 ) -> dict[LayoutItem, float]:
-    """The places of one row that are nearest to the wishes, in the sense of least squares."""
+    """The places of one row that are nearest to the wishes, by least squares."""
     # Pool adjacent violators: items that would overlap move as one block, to their mean wish.
     blocks: list[tuple[float, float, list[LayoutItem]]] = []  # place less offset, weight, items
     offset, offsets = 0.0, {}
@@ -296,6 +296,6 @@ def _move(item: LayoutItem, x: float) -> None:
 
 
 def bound(f: GroupFrame, left: float, right: float) -> None:
-    """Give a frame its edges."""
+    """Set the edges of a frame."""
     f.x, f.right = (left + right) / 2, (right - left) / 2
     f.left = f.right + f.loop

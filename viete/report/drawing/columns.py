@@ -28,7 +28,7 @@ from viete.report.drawing.rows import rows
 
 @dataclass(eq=False, repr=False)
 class Route:
-    """The way of one arrow: the item it is at in each row, from its source to its target."""
+    """The path of one arrow: the item that it passes in each row, from its source to its target."""
 
     arrow: Arrow
     stops: list[LayoutItem]
@@ -37,13 +37,13 @@ class Route:
 
     @property
     def in_stream(self) -> bool:
-        """Whether it is a stretch of a residual stream, and so straight."""
+        """Whether the route is a stretch of a residual stream, and so straight."""
         number = self.stops[0].stream
         return number is not None and all(i.stream == number for i in self.stops)
 
     @property
     def above(self) -> str:
-        """What stands above its target."""
+        """The text above the route's target."""
         label = self.arrow.label if self.label == "target" else ""
         return "" if self.into else ": ".join(filter(None, (label, self.arrow.step)))
 
@@ -65,7 +65,7 @@ def plan(
     wide: Callable[[str], int],
     stacked: bool = False,
 ) -> Columns:
-    """LayoutItem boxes of the given half widths; ``wide`` measures a label or a group's title."""
+    """Place boxes of the given half widths; ``wide`` measures a label or a group's title."""
     check(d)
     row = rows(d, stacked)
     group = {b.id: b.group for b in d.boxes}
@@ -131,7 +131,7 @@ def plan(
 
 
 def _streams(routes: list[Route], row: dict[str, int]) -> None:
-    """Number the residual streams: boxes that residual arrows join, one into each and one out."""
+    """Number the residual streams: boxes joined by residual arrows, one into each and one out."""
     after: dict[LayoutItem, Route] = {}
     before: set[LayoutItem] = set()
     for route in routes:
@@ -148,7 +148,7 @@ def _streams(routes: list[Route], row: dict[str, int]) -> None:
 
 
 def _make_room(d: Diagram, routes: list[Route], m: Spacing, wide: Callable[[str], int]) -> None:
-    """Decide where the labels stand, and widen the boxes for them and for their arrows."""
+    """Decide the places of the labels, and widen the boxes for them and for their arrows."""
     outs: dict[LayoutItem, list[Route]] = defaultdict(list)
     ins: dict[LayoutItem, list[Route]] = defaultdict(list)
     for route in routes:
@@ -174,14 +174,14 @@ def _make_room(d: Diagram, routes: list[Route], m: Spacing, wide: Callable[[str]
 
 
 def port_space(route: Route, m: Spacing, wide: Callable[[str], int]) -> int:
-    """From where an arrow comes in from above to where the next may: room for its label."""
+    """The distance from one arrow that enters from above to the next, with room for its label."""
     return max(m.port, m.lane + wide(route.above)) if route.above else m.port
 
 
 def _to_the_side(
     route: Route, target: GroupFrame, m: Spacing, wide: Callable[[str], int]
 ) -> None:  # fmt: skip
-    """Let a branch come back into its stream from the side, where no box is in the way."""
+    """Let a branch re-enter its stream from the side, where no box is in the way."""
     last, end = route.stops[-2], route.stops[-1]
     if (
         end.stream is None

@@ -17,11 +17,11 @@ from viete.report.drawing.story import story
 def diagram_data(card: CardData) -> dict[str, Any]:
     """The data flow of a card, ready for JSON.
 
-    ``boxes`` stand in the order in which they are computed, an input before what reads it first.
-    A box has the plain names (``keys``) of what it makes, the names of what it ``reads`` and
-    ``gives`` as MathML, and its equations in ``rows``: those that read the same, as Q, K and V do,
-    are one row. ``links`` say which row reads which. ``arrows`` go from box to box, with what they
-    carry; ``stream`` are those of a residual stream. ``groups`` are the loops.
+    ``boxes`` are in the order of computation, an input before its first reader. A box has the plain
+    names (``keys``) of its results, the names of what it ``reads`` and ``gives`` as MathML, and its
+    equations in ``rows``: equations that read the same, as Q, K and V do, are one row. ``links``
+    say which row reads which. ``arrows`` go from box to box, with the values that they carry;
+    ``stream`` are those of a residual stream. ``groups`` are the loops.
     """
     return _Folded(card).data()
 
@@ -52,7 +52,7 @@ class _Folded:
         }  # fmt: skip
 
     def ordered(self) -> list[Box]:
-        """The boxes, an input before the first that reads it, or before that one's loop."""
+        """The boxes, an input before the first box that reads it, or before that box's loop."""
         inputs = [b for b in self.diagram.boxes if b.kind == "input"]
         boxes = [b for b in self.diagram.boxes if b.kind != "input"]
         place = {b.id: n for n, b in enumerate(boxes)}
@@ -89,7 +89,7 @@ class _Folded:
         }
 
     def line(self, k: int, term: Expr | None) -> dict[str, Any]:
-        """An equation by its number, or the term of it that a box stands for."""
+        """An equation with its number, or the term of it that is a box."""
         e, axes = self.card.equations[k], self.flow.axes
         letters = {index.name: index for index in self.card.indices}
         copies = [s for s in e.left.symbol.slots if s in letters]
@@ -106,12 +106,12 @@ class _Folded:
 
 
 def names(refs: Iterable[Expr]) -> list[str]:
-    """Names as MathML, each once."""
+    """Names as MathML, without repetition."""
     return [mathml(e) for e in dict.fromkeys(refs)]
 
 
 def shape(axes: tuple[Size, ...]) -> str | None:
-    """``H × n × d`` as MathML; of a number there is none."""
+    """``H × n × d`` as MathML; empty for a number."""
     return framed(" × ".join(a.show("mathml") for a in axes)) if axes else None
 
 

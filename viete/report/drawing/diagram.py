@@ -32,7 +32,7 @@ class BoxGroup:
 
 @dataclass(frozen=True)
 class Arrow:
-    """What one box hands to another, both named by their ids."""
+    """The values that one box passes to another, both named by their ids."""
 
     source: str
     target: str
@@ -45,7 +45,7 @@ class Arrow:
 
 @dataclass(frozen=True)
 class Diagram:
-    """A graph without circles but for the arrows that lead back."""
+    """A graph without cycles except for the arrows that lead back."""
 
     title: str
     boxes: tuple[Box, ...]
@@ -54,7 +54,7 @@ class Diagram:
 
 
 def check(d: Diagram) -> None:
-    """A diagram that refers only to what it has."""
+    """Check that a diagram refers only to its own boxes and groups."""
     for what, ids in (("box", [b.id for b in d.boxes]), ("group", [g.id for g in d.groups])):
         twice = sorted({i for i in ids if ids.count(i) > 1})
         if twice:
@@ -72,7 +72,7 @@ def check(d: Diagram) -> None:
 
 
 def _clean(text: str) -> str:
-    """One line without what no medium can show: control characters, lone surrogates."""
+    """One line without characters that no medium can show: control characters, lone surrogates."""
     shown = []
     for c in text:
         kind = unicodedata.category(c)

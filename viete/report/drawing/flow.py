@@ -39,11 +39,11 @@ def flow(
     """The forward pass as boxes and arrows, ready for `to_svg`, `to_text` and `to_mermaid`.
 
     ``detail`` 'parts' makes a box of every titled part of the card, 'equations' of every equation.
-    A value added to what was computed from it is a residual stream: its arrows and the sums that
+    A value added to a result computed from it is a residual stream: its arrows and the sums that
     they join are one line, from which sub-layers branch off. A loop is a group, with an arrow back
-    for what goes around. ``lengths`` puts the numbers beside the symbols in every shape, ``batch``
-    an axis of so many sequences in front. Raises VieteError for another ``detail``, and for a
-    length or a dimension without a number where numbers are wanted.
+    for the values that go around. ``lengths`` adds the numbers to the symbols in every shape,
+    ``batch`` an axis of that many sequences in front. Raises VieteError for another ``detail``, and
+    for a length or a dimension without a number where numbers are wanted.
     """
     if detail not in ("parts", "equations"):
         raise VieteError(f"the detail of a diagram must be parts or equations, not {detail}")
@@ -53,7 +53,7 @@ def flow(
 
 @dataclass(eq=False)
 class BoxPiece:
-    """What one box shows: equations, or the term that an equation adds to the stream."""
+    """The content of one box: equations, or the term that an equation adds to the stream."""
 
     members: list[int]
     term: Expr | None = None
@@ -65,7 +65,7 @@ class BoxPiece:
 
 
 class DataFlow:
-    """The boxes of a card's data flow, with the equations that each stands for."""
+    """The boxes of a card's data flow, with the equations of each."""
 
     def __init__(self, card: CardData, detail: str, sizes: Sizes | None, style: str) -> None:
         self.uses, self.model, self.sizes, self.style = def_use(card), card, sizes, style
@@ -91,8 +91,10 @@ class DataFlow:
     # -- pieces ------------------------------------------------------------------------------------
 
     def split(self, part: list[int]) -> list[BoxPiece]:
-        """A part as boxes: the sums of the stream stand alone, and so do verdicts beside others,
-        and what several sub-layers begin with.
+        """Split a part into boxes: sums of the stream, verdicts, and shared beginnings.
+
+        Verdicts get a box where the part has outputs too; a shared beginning is what several
+        sub-layers begin with.
         """
         out: list[BoxPiece] = []
         run: list[int] = []
@@ -119,7 +121,7 @@ class DataFlow:
         return out
 
     def together(self, run: list[int]) -> list[list[int]]:
-        """Equations by what joins them: one reads another, or both read the same."""
+        """Groups of linked equations: one reads another, or both read the same."""
         read = {k: {u.ref.key for u in self.uses.all if u.reader == k} for k in run}
         found: list[list[int]] = []
         for k in run:
@@ -131,7 +133,7 @@ class DataFlow:
         return sorted(found)
 
     def branch(self, k: int) -> Expr | None:
-        """The term of equation k that is computed from what it is added to, in the same formula."""
+        """The term of equation k that is computed from the value to which it is added."""
         stream = {u.ref for u in self.stream if u.reader == k}
         for terms in sums(self.model.equations[k].right):
             if not any(lone(t) in stream for t in terms):
@@ -145,7 +147,7 @@ class DataFlow:
         return None
 
     def is_shared(self, k: int, part: list[int]) -> bool:
-        """Whether equation k is all that later ones of its part and other parts begin with."""
+        """Whether later equations of the part, and other parts, begin with equation k."""
         later = [j for j in part if j > k]
         readers = {u.reader for u in self.uses.all if u.maker == k and not u.around} - self.added
         loop = self.model.equations[k].loop
@@ -160,7 +162,7 @@ class DataFlow:
         )
 
     def name(self, part: list[int], pieces: list[BoxPiece]) -> None:
-        """Titles: the part's for its largest box, and for the others what they do."""
+        """Set the titles: the part's for its largest box, and for the others what they do."""
         whole = self.model.equations[part[0]].part
         own = [p for p in pieces if p.is_term or p.members[0] not in self.added]
         # Of boxes alike, the one that has no other title.
@@ -172,7 +174,7 @@ class DataFlow:
             p.title = whole if p is main else self.titled(p, whole)
 
     def titled(self, p: BoxPiece, whole: str) -> str:
-        """A box by its meaning, by what it does, or by its value."""
+        """The title of a box by its meaning, by what it does, or by its value."""
         e = self.model.equations[p.members[0]]
         if meaning := self.called(p):
             return meaning
@@ -185,7 +187,7 @@ class DataFlow:
         return capital(said or noun * is_title(noun)) or show(e.left, self.style)
 
     def called(self, p: BoxPiece) -> str:
-        """What the card says of the one equation of a box."""
+        """The card's words for the one equation of a box."""
         if p.is_term or len(p.members) > 1:
             return ""
         e = self.model.equations[p.members[0]]
@@ -196,7 +198,7 @@ class DataFlow:
         return capital(self.parameter(p.members[0]))
 
     def parameter(self, k: int) -> str:
-        """What the one matrix that equation k multiplies with is called, among others like it."""
+        """The meaning of the one matrix in equation k, if other matrices of its shape differ."""
         read = {ref.key for ref, _ in references(self.model.equations[k].right)}
         mine = [p for p in self.model.parameters if p.name in read and len(p.shape) == 2]
         if len(mine) != 1:
@@ -271,7 +273,7 @@ class DataFlow:
     # -- arrows ------------------------------------------------------------------------------------
 
     def arrows(self) -> list[Arrow]:
-        """One arrow for all the values that go from one box to another in the same way."""
+        """One arrow for all values that go from one box to another in the same way."""
         out = []
         for (source, goal, added, around), uses in self.bundles().items():
             names = {self.label(u): u.ref.key for u in uses}
@@ -285,7 +287,7 @@ class DataFlow:
         return self.with_stories(self.with_ends(out))
 
     def bundles(self) -> dict[tuple[str, str, bool, bool], list[Use]]:
-        """The uses of each arrow: from where, to where, in a stream, back to the beginning."""
+        """The uses of each arrow: source, target, in a stream, back to the beginning."""
         bundles: dict[tuple[str, str, bool, bool], list[Use]] = {}
         first_reader: dict[int, int] = {}
         for use in self.uses.all:
@@ -307,7 +309,7 @@ class DataFlow:
         }
 
     def with_ends(self, arrows: list[Arrow]) -> list[Arrow]:
-        """The last stretch of a stream, which leads to a box that reads nothing else."""
+        """The arrows, a stream's last stretch, to a box that reads nothing else, as residual."""
         down = [a for a in arrows if not a.back]
         first = Counter(a.source for a in down)
         into = Counter(a.target for a in down)
@@ -320,7 +322,7 @@ class DataFlow:
         ]
 
     def with_stories(self, arrows: list[Arrow]) -> list[Arrow]:
-        """What one equation does to what comes in, on the last arrow into its box."""
+        """The arrows; the last one into the box of one equation says what the equation does."""
         last = {a.target: n for n, a in enumerate(arrows) if not a.back}
         out = [*arrows]
         for target, n in last.items():
@@ -333,7 +335,7 @@ class DataFlow:
         return out
 
     def side_by_side(self, p: BoxPiece) -> list[list[int]]:
-        """The equations of a box; those that read the same values together, as Q, K and V do."""
+        """The equations of a box; those that read the same values grouped, as Q, K and V do."""
 
         def reads(k: int) -> object:
             used = frozenset((u.ref, u.maker) for u in self.uses.all if u.reader == k)
@@ -342,9 +344,9 @@ class DataFlow:
         return [[*row] for _, row in groupby(p.members, key=reads)]
 
     def stories(self, rows: list[list[int]]) -> str:
-        """What rows of equations do one after the other, ``linear → masked softmax → linear``.
+        """The steps of consecutive rows of equations, ``linear → masked softmax → linear``.
 
-        What two of them do side by side is one step.
+        The same step of two rows side by side counts once.
         """
         steps: list[str] = []
         for before, row in zip([[], *rows], rows, strict=False):
@@ -357,7 +359,7 @@ class DataFlow:
         return words if words.count(arrow) in range(1, MOST) else ""
 
     def story(self, row: list[int]) -> str:
-        """What equations side by side do: of Q, K and V that which does most."""
+        """What parallel equations do: for Q, K and V the longest story."""
         branches = {k: self.pieces[n].term for k, n in self.terms.items()}
         own = [branches.get(k) or self.model.equations[k].right for k in row]
         return max((story(self.model, e) for e in own), key=lambda said: said.count(","))
@@ -371,14 +373,14 @@ class DataFlow:
         return self.home[use.reader]
 
     def label(self, use: Use) -> str:
-        """The value's name and shape."""
+        """A value's name and shape."""
         if use.maker is None:
             return ""
         name = show(self.spelled(use), self.style)
         return name if use.around else f"{name} {self.shape(use.maker)}"
 
     def spelled(self, use: Use) -> Ref:
-        """A value on its way, as both ends may call it: x^0 where a loop begins with it."""
+        """A value on an arrow, named so that both ends match: x^0 where a loop begins with it."""
         if use.maker is None:
             return use.ref
         made = self.model.equations[use.maker]
@@ -404,7 +406,7 @@ def _sum(terms: list[Expr]) -> Expr:
 
 
 def _around_sum(card: CardData, e: Expr) -> list[str]:
-    """The functions around the sum of an equation: LN of x + a."""
+    """The functions applied to the sum of an equation: LN of x + a."""
     out = []
     while isinstance(e, Apply) and e.op != "add":
         if e.op in card.function:

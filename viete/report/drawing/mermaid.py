@@ -11,7 +11,7 @@ _SHAPES = {"input": ('("', '")'), "output": ('("', '")')}
 
 
 def to_mermaid(d: Diagram) -> str:
-    """A flowchart from the top down; groups become subgraphs, the residual stream thick arrows."""
+    """A flowchart from top to bottom; groups become subgraphs, the residual stream thick arrows."""
     check(d)
     d = cleaned(d)
     names = _names([b.id for b in d.boxes])
@@ -36,7 +36,7 @@ def to_mermaid(d: Diagram) -> str:
 
 
 def _names(ids: list[str]) -> dict[str, str]:
-    """Names that Mermaid takes for nothing else (a box called 'end' would break it)."""
+    """Names without a meaning in Mermaid (a box called 'end' would break it)."""
     names: dict[str, str] = {}
     used: set[str] = set()
     for n, i in enumerate(ids):
@@ -58,7 +58,7 @@ _SPECIAL = re.compile(r"[!-'*\-;<>?@\[-\]_`{-~]|^[+=]|^\d(?=\d*[.)])")
 
 
 def _escaped(text: str) -> str:
-    """Mermaid reads #35; as a character; so nothing is left that it could read otherwise."""
+    """Text escaped as #35; for each character that Mermaid could read otherwise."""
     return _SPECIAL.sub(lambda c: f"#{ord(c[0])};", text)
 
 

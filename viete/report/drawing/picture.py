@@ -24,7 +24,7 @@ class DiagramPicture:
 
     @property
     def svg(self) -> str:
-        """The picture, which stands alone."""
+        """The picture as a stand-alone SVG."""
         return to_svg(self.diagram)
 
     def text(self) -> str:

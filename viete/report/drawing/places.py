@@ -40,7 +40,7 @@ class LinearProgram:
         self.least.append(least)
 
     def near(self, terms: Terms, weight: float) -> None:
-        """Let what should be 0 cost its distance from it."""
+        """Add the distance of ``terms`` from 0 to the cost."""
         away = self.variable(weight)
         for sign in (1.0, -1.0):
             self.at_least({**{v: sign * a for v, a in terms.items()}, away: 1.0}, 0.0)
@@ -56,14 +56,14 @@ class LinearProgram:
 
 
 def place(frames: list[GroupFrame], m: Spacing) -> None:
-    """Give every item of the frames, of which the last is the sheet, its whole place."""
+    """Set the place of every item of the frames; the last frame is the sheet."""
     p = LinearProgram()
     frames = [f for f in frames if f.items]
     middle = {i: p.variable(NARROW / 10) for f in frames for i in f.items if not _is_frame(i)}
     edges = {f: (p.variable(-NARROW), p.variable(NARROW)) for f in frames}
 
     def left(i: LayoutItem) -> tuple[int, float]:
-        """A variable, and how far to the left of it the item begins."""
+        """A variable, and the distance from it to the item's left edge."""
         if isinstance(i, GroupFrame):
             return edges[i][0], i.loop
         return middle[i], i.left
@@ -114,7 +114,7 @@ def place(frames: list[GroupFrame], m: Spacing) -> None:
 
 
 def title_rooms(f: GroupFrame, m: Spacing) -> list[tuple[LayoutItem, float]]:
-    """How far from a frame's left edge lines may enter it from above, to pass by its title."""
+    """How far from a frame's left edge lines may enter from above, to pass by its title."""
     mine = set(f.items)
     return [
         (i, (len(i.up) - 1) * m.port + f.title + 2 * m.side + m.lane)

@@ -14,8 +14,8 @@ Node = str | tuple[str, str]  # a box, or the ('top', ...) or ('end', ...) of a 
 def rows(d: Diagram, stacked: bool = False) -> dict[str, int]:
     """The row of each box: an arrow always points to a lower one.
 
-    ``stacked`` gives a narrow and tall diagram: what leads into a group stands above all of it,
-    what it leads to stands below, and parts that no arrow joins stand one under the other.
+    ``stacked`` gives a narrow and tall diagram: sources of a group are above all of it, its targets
+    below, and parts that no arrow joins are one below the other.
     """
     arrows = [(a.source, a.target) for a in d.arrows if not a.back]
     edges: list[tuple[Node, Node, int]] = [(s, t, 1) for s, t in arrows]
@@ -58,7 +58,7 @@ def rows(d: Diagram, stacked: bool = False) -> dict[str, int]:
 
 
 def _fences(d: Diagram, arrows: list[tuple[str, str]]) -> Iterator[list[tuple[Node, Node, int]]]:
-    """What keeps the rows of a group to itself; then what keeps groups one under the other."""
+    """Constraints that keep a group's rows to itself; then those that put groups in a column."""
     group = {b.id: b.group for b in d.boxes}
     full = [g.id for g in d.groups if g.id in group.values()]
     for g in full:
@@ -104,7 +104,7 @@ def _sorted(d: Diagram, edges: Iterable[tuple[Node, Node, int]]) -> list[Node]:
 
 
 def _stack(d: Diagram, arrows: Sequence[tuple[str, str]], row: dict[str, int]) -> None:
-    """Parts that no arrow and no group joins, one under the other."""
+    """Put parts that no arrow and no group joins one below the other."""
     part = {b.id: b.id for b in d.boxes}
 
     def root(v: str) -> str:
@@ -128,7 +128,7 @@ def _stack(d: Diagram, arrows: Sequence[tuple[str, str]], row: dict[str, int]) -
 
 
 def _place_lonely(d: Diagram, arrows: Sequence[tuple[str, str]], row: dict[str, int]) -> None:
-    """Boxes without arrows, four to a row: in the rows of their group, or below everything."""
+    """Place boxes without arrows, four to a row: in the rows of their group, or at the bottom."""
     joined = {v for ends in arrows for v in ends}
     for group in dict.fromkeys(b.group for b in d.boxes):
         alone = [b.id for b in d.boxes if b.group == group and b.id not in joined]

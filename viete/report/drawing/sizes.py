@@ -51,12 +51,12 @@ class Axes:
         self.batch = next(b for b in ("B", "batch", "batch size") if b not in names)
 
     def of(self, k: int) -> tuple[Size, ...]:
-        """The axes of what equation k makes, without the batch."""
+        """The axes of equation k's result, without the batch."""
         shapes, equation = self.uses.shapes, self.uses.model.equations[k]
         return self.family(k) + shapes.computed.get(k, shapes.types[equation.name].shape)
 
     def family(self, k: int) -> tuple[Size, ...]:
-        """How many values each index letter has that equation k computes for all at once."""
+        """The number of values of each index letter that equation k computes at once."""
         shapes, equation = self.uses.shapes, self.uses.model.equations[k]
         lettered = zip(equation.left.symbol.slots, equation.left.index, strict=True)
         counts = [

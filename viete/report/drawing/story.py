@@ -13,9 +13,9 @@ STEPS = 4  # a longer story stands in the formula
 
 
 def story(card: CardData, e: Expr) -> str:
-    """The steps of a formula, or '' where there are none, or too many.
+    """The steps of a formula, or '' for no steps or too many.
 
-    Where two values meet, the story begins with what is done to both together.
+    Where two values meet, the story begins with the operation on both.
     """
     steps: list[str] = []
     while True:
@@ -61,7 +61,7 @@ def _said(steps: list[str]) -> str:
 
 
 def _data(e: Expr) -> bool:
-    """Whether it depends on what is computed or put in."""
+    """Whether a formula depends on a computed value or an input."""
     return not e.made_of.isdisjoint({"value", "input"})
 
 
@@ -74,7 +74,7 @@ def _learned(card: CardData, e: Expr) -> bool:
 
 
 def _masks(card: CardData, e: Expr) -> bool:
-    """Whether a function puts -inf at entries."""
+    """Whether a function sets entries to -inf."""
     if not (isinstance(e, Apply) and e.op in card.function):
         return False
     return any(isinstance(x, Apply) and x.op == "inf" for x in walk(card.function[e.op].body))

@@ -49,7 +49,7 @@ _EDGE = {"input": colours()["input"], "sum": STREAM, "output": colours()["parame
 
 @dataclass(frozen=True)
 class _Run:
-    """A stretch of text that is set in one way."""
+    """A stretch of text in one style."""
 
     text: str
     italic: bool = False
@@ -130,7 +130,7 @@ def _lowered(c: str) -> tuple[str, int]:
 
 
 def _em(c: str) -> float:
-    """The width of a character in heights of a letter, for most fonts on the safe side."""
+    """The approximate width of a character relative to the font size, rather too wide."""
     if unicodedata.combining(c):
         return 0
     if c in "ijltfrI.,;:'|!()[]{}·′″ ":
@@ -150,13 +150,13 @@ def _measure(text: str, size: float) -> int:
 
 
 def _accent(r: _Run) -> tuple[float, float]:
-    """How far an accent goes back from its letter's end, and up, in heights of a letter."""
+    """The offset of an accent, back from its letter's end and up, relative to the font size."""
     wide = 0.83 if r.over in "MW" else 0.64 if r.over.isupper() else 0.46
     return wide / 2 + _ACCENT / 2 - 0.1, 0.2 if r.over.isupper() else 0.02
 
 
 def formula_text(x: float, y: float, text: str, size: float, **style: str) -> str:
-    """A line of an SVG, formulas in it with their indices and exponents in place."""
+    """A line of SVG text, its formulas with indices and exponents in place."""
     attributes = {"x": f"{x:g}", "y": f"{y:g}", "font-size": f"{size:g}", **style}
     parts = []
     base = ahead = 0.0  # the height of the last run, and what an accent went back
@@ -265,7 +265,7 @@ def _box(b: Box, r: Rect, title: list[str], lines: list[str]) -> str:
 
 
 def _is_formula(title: str) -> bool:
-    """Q, hᵢ₋₁ and h = x + a are set as formulas, also where a title stands."""
+    """Whether a title is a formula: Q, hᵢ₋₁ and h = x + a."""
     words = re.findall(r"[^\W\d_]+", "".join(r.text for r in _typeset(title) if not r.height))
     return "=" in title or all(len(word) == 1 for word in words)
 

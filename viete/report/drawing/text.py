@@ -23,9 +23,9 @@ _GLYPHS = " ╵╷│╴┘┐┤╶└┌├─┴┬┼"
 
 
 def to_text(d: Diagram, width: int = 100) -> str:
-    """A drawing in box-drawing characters, at most ``width`` columns wide where that is possible.
+    """A drawing in box-drawing characters, at most ``width`` columns wide if possible.
 
-    What is too wide is first drawn taller, with groups under each other, and wrapped only then.
+    A drawing that is too wide is first made taller, with groups below each other, and then wrapped.
     """
     d = cleaned(d)
     best = _lay_out(d, None, False)
@@ -46,7 +46,7 @@ def to_text(d: Diagram, width: int = 100) -> str:
 
 
 def _lay_out(d: Diagram, limit: int | None, stacked: bool) -> DiagramLayout:
-    """With texts wrapped at ``limit``; the title's lines stay together as the box's title."""
+    """The layout with texts wrapped at ``limit``; a title's lines stay together in its box."""
     if limit:
         boxes = []
         for b in d.boxes:

@@ -76,7 +76,7 @@ def arrow(x: float, y: float, to_x: float, to_y: float, colour: str) -> str:
 
 
 def text(x: float, y: float, words: str, colour: str, anchor: str = "start") -> str:
-    """A line of words."""
+    """A line of text."""
     return (
         f'<text x="{x:.1f}" y="{y:.1f}" fill="{colour}" text-anchor="{anchor}">'
         f"{escape(words)}</text>"

@@ -21,7 +21,7 @@ Point = tuple[int, int]
 
 @dataclass(frozen=True)
 class Rect:
-    """Its edges, all of which belong to it."""
+    """A rectangle by its edges, which belong to it."""
 
     left: int
     top: int
@@ -31,7 +31,7 @@ class Rect:
 
 @dataclass(frozen=True)
 class Wire:
-    """An arrow as a line of horizontal and vertical pieces; the point is at its end."""
+    """An arrow as a line of horizontal and vertical pieces, with the point at its end."""
 
     arrow: Arrow
     points: tuple[Point, ...]  # from the source to the target
@@ -39,7 +39,7 @@ class Wire:
 
 @dataclass(frozen=True)
 class Label:
-    """A text at a line."""
+    """A text next to a line."""
 
     x: int
     y: int  # of the box it belongs to, or of the middle of the line
@@ -49,7 +49,7 @@ class Label:
 
 @dataclass(frozen=True)
 class DiagramLayout:
-    """Where everything is, in the unit of the metrics."""
+    """The places of all elements, in the unit of the metrics."""
 
     width: int
     height: int
@@ -152,7 +152,7 @@ def layout(
 def _ports(
     p: Columns, m: Spacing, wide: Callable[[str], int]
 ) -> tuple[dict[Route, int], dict[LayoutItem, int]]:
-    """Where arrows come in at the top of their boxes, and where they leave from below."""
+    """The places where arrows enter the top of their boxes, and where they leave from below."""
     outs: dict[LayoutItem, list[Route]] = defaultdict(list)
     ins: dict[LayoutItem, list[Route]] = defaultdict(list)
     for r in p.routes:
@@ -186,7 +186,7 @@ def _ports(
 def _fit(
     low: int, high: int, came: list[int], spaces: list[int], stream: int | None
 ) -> list[int]:  # fmt: skip
-    """Where arrows from the given places, from left to right, come in between low and high."""
+    """The places between low and high for arrows from the given places, from left to right."""
     straight = [n for n, x in enumerate(came) if low <= x <= high]
     if stream is not None:  # it comes straight down in any case
         straight = [stream, *(n for n in straight if n > stream)]
@@ -210,7 +210,7 @@ def _fit(
 
 
 def _stations(r: Route, above: dict[Route, int], below: dict[LayoutItem, int]) -> list[int]:
-    """Where an arrow is in each row, from its source's to its target's."""
+    """The place of an arrow in each row, from its source's to its target's."""
     start, *lanes, end = r.stops
     between = [int(i.x) for i in lanes[: (end.first - start.first) // 2 - 1]]
     last = int(lanes[-1].x) if r.into else above[r]

@@ -27,7 +27,7 @@ class Beginning:
         self.card, self.style = run.program.model, formulas.style
 
     def matrices(self) -> list[Matrix]:
-        """The parameters that are small enough to be looked at; those alike stand together."""
+        """The parameters that are small enough to show; equal ones together."""
         alike: dict[Any, list[tuple[str, str]]] = {}
         for (p, array), name in self.parameters():
             if array.size > SMALL:
@@ -62,7 +62,7 @@ class Beginning:
         return self.formulas.exact(x) or self.formulas.decimal(x)
 
     def looked_up(self, name: str) -> bool:
-        """Whether tokens look up rows of a parameter."""
+        """Whether tokens select rows of a parameter."""
         tokens = self.card.inputs[0].name
         return any(
             isinstance(x, Pick) and isinstance(x.value, Ref) and x.value.key == name
@@ -76,7 +76,7 @@ class Beginning:
 
 
 def caption(names: list[tuple[str, str]]) -> str:
-    """What parameters mean: one meaning of all is said once."""
+    """The meaning of parameters; a meaning that all share is given once."""
     meanings = dict.fromkeys(meaning for _, meaning in names if meaning)
     if len(meanings) <= 1:
         return next(iter(meanings), "")

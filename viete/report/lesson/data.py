@@ -11,8 +11,7 @@ from viete.report.lesson.document import Lesson, LessonStep
 
 
 def lesson_data(lesson: Lesson, meaning: str = "exact") -> dict[str, Any]:
-    """The ``title``, ``intro``, ``matrices``, ``about``, ``columns`` and ``parts`` of a lesson,
-    and its ``closing``.
+    """The ``title``, ``intro``, ``matrices``, ``about``, ``columns``, ``parts``, ``closing``.
 
     ``meaning`` is that of the numbers of its lines, where they are not in decimals; ``numbers``
     (how they are written) and ``proven`` (what is certain of them) are about these.
@@ -43,7 +42,7 @@ def lesson_data(lesson: Lesson, meaning: str = "exact") -> dict[str, Any]:
 
 
 def paragraph(sentences: list[str]) -> list[str]:
-    """Sentences in one, or nothing."""
+    """Sentences in one paragraph, or nothing."""
     return [prose(" ".join(sentences))] * bool(sentences)
 
 
@@ -73,9 +72,12 @@ def step_data(step: LessonStep) -> dict[str, Any]:
 
 
 def line_data(line: Chain) -> dict[str, Any]:
-    """A line of numbers: ``name``, ``rows``: formulas that it is equal to, and what these come to:
-    ``numbers`` and their ``digits``, or ``decimals`` with the sign before each; and a ``note``, of
-    which ``decimal_note`` is that in decimals."""
+    """A line of numbers for `step_data`.
+
+    It has a ``name``, ``rows`` (formulas that it is equal to) and their result: ``numbers`` and
+    their ``digits``, or ``decimals`` with the sign before each; and a ``note``, which in decimals
+    is ``decimal_note``.
+    """
     return {
         "name": math(line.name) if line.name else "",
         "rows": list(map(math, line.rows)),

@@ -26,12 +26,12 @@ MOST_ENTRIES = 16  # of a register
 
 @dataclass
 class LessonStep:
-    """One equation of one turn: ``equation`` counts those of the card from 0, -1 for the tokens.
+    """One equation in one turn; ``equation`` is its number in the card from 0, -1 for the tokens.
 
-    ``sides`` are the followed positions with their lines, or one side for what has no positions;
-    ``letters`` says what letters in them stand for, ``hints`` which parameters change nothing, and
-    ``status`` what is true of the numbers. ``reads`` are the equations whose values the step reads,
-    and a step ``mixes`` if it reads other positions, too.
+    ``sides`` are the followed positions with their lines, or one side for a value without
+    positions; ``letters`` are the meanings of letters in them, ``hints`` name parameters that
+    change nothing, and ``status`` is what is true of the numbers. ``reads`` are the equations whose
+    values the step reads, and a step ``mixes`` if it reads other positions, too.
     """
 
     number: int
@@ -52,7 +52,7 @@ class LessonStep:
 
 @dataclass
 class LessonPart:
-    """Steps that do one thing, and what they have come to; ``numbers`` is about exact ones."""
+    """Steps with one purpose, and their result; ``numbers`` is about exact ones."""
 
     title: str
     steps: list[LessonStep]
@@ -62,11 +62,11 @@ class LessonPart:
 
 @dataclass
 class Lesson:
-    """What goes in and what is predicted, the parts, and what may be concluded.
+    """The input and the prediction, the parts, and the conclusions.
 
     ``intro`` says what goes in and what the model does, ``predicted`` what comes out. ``letters``
     are those of the shapes, ``about`` is the card's own words. ``columns`` are the followed
-    positions, those of the register. Where its numbers are exact, ``numbers`` says how they are
+    positions, as in the register. Where its numbers are exact, ``numbers`` says how they are
     written, and ``proven`` what is certain of them at the end. ``model`` is the card's title.
     """
 
@@ -90,7 +90,7 @@ class Lesson:
 
 
 def write_lesson(lesson: Lesson, form: str) -> str:
-    """A lesson in a format of `STYLES`, made in that format's style."""
+    """A lesson in a format of `STYLES`, written in that format's style."""
     check_format("a lesson", form, tuple(STYLES))
     return render(document(lesson), form)
 
@@ -118,7 +118,7 @@ def document(lesson: Lesson) -> list[Block]:
 
 
 def register(lesson: Lesson, entries: list[RegisterRow], new: int) -> Register:
-    """All values so far, those from place ``new`` on marked; of many the last ones."""
+    """All values so far, those from place ``new`` on marked; if there are many, the last ones."""
     marked = [replace(e, now=k >= new) for k, e in enumerate(entries)]
     shown = marked[-max(MOST_ENTRIES, len(entries) - new) :]
     return Register(lesson.columns, shown, len(entries) - len(shown))

@@ -37,7 +37,7 @@ class ExactSummaries(Summaries):
         self.named = False  # whether it was said what a named number is
 
     def levels(self, station: Station, followed: Sequence[int]) -> list[str]:
-        """Which positions have other numbers after a part than before it, and from where on."""
+        """The positions whose numbers change their kind in a part, and from where on."""
         out: dict[tuple[Any, int, int], tuple[Turn, list[int]]] = {}
         for j in followed:
             track = next((t for t in self.tracks if t.position == j), None)

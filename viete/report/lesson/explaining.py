@@ -34,7 +34,7 @@ class Explainer:
         return [s if s.endswith((".", "!", "?")) else s + "." for s in out]
 
     def of(self, e: Expr) -> Iterator[str]:
-        """What the operations of a formula do, the innermost first."""
+        """The operations of a formula in words, the innermost first."""
         match e:
             case Apply(op, args) if op in self.model.function:
                 yield from self.of(args[0])
@@ -111,7 +111,7 @@ class Explainer:
         return ""
 
     def function(self, name: str) -> str:
-        """The function's own words, from where it is defined."""
+        """A function's own words, from its definition."""
         f = self.model.function[name]
         arguments = tuple(Ref(a.symbol) for a in f.arguments)
         head = self.f(Apply(name, arguments, semi=f.semi))

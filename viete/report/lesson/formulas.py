@@ -31,7 +31,7 @@ INFINITY = Apply("inf", ())
 
 
 class RowMathML(MathML):
-    """Row names in MathML; each says of which member of its family it is a row, and which."""
+    """Row names in MathML, each with its row and its member of a family as attributes."""
 
     def __init__(self, heads: Mapping[str, tuple[str, ...]]) -> None:
         super().__init__()
@@ -49,19 +49,19 @@ class RowMathML(MathML):
 
 
 def word(text: str) -> Expr:
-    """A token in the place of its number."""
+    """A token as a symbol instead of its number."""
     return Ref(Symbol("argument", text))
 
 
 def visible(text: str) -> str:
-    """What is seen of a formula, however it is written."""
+    """The visible text of a formula in any format."""
     if "<m" in text:
         return re.sub("<[^>]*>", "", text)
     return re.sub(r'\b(frac|sqrt|display)\b|"', "", text) if "\\" not in text else to_unicode(text)
 
 
 class NumberFormulas:
-    """Writes numbers and rows of them; ``digits`` are certified ones, for what is no fraction.
+    """Writes numbers and rows of numbers; ``digits`` are certified ones, for all but fractions.
 
     ``heads`` are the letters of each name of the card that count heads. Where the card has an e of
     its own, powers of e are written exp(…).
@@ -74,7 +74,7 @@ class NumberFormulas:
         self.own_e = "e" in self.heads
 
     def power(self, x: Expr) -> Expr | None:
-        """e for e¹; exp(2) for e² where the card has an e of its own."""
+        """exp(2) for e² where the card has a symbol e."""
         if isinstance(x, Apply) and x.op == "pow" and x.args == (E, num(1)):
             return E
         if self.own_e and x is E:
@@ -84,7 +84,7 @@ class NumberFormulas:
         return None
 
     def e(self, e: Expr) -> str:
-        """An expression; a dot for the product of numbers."""
+        """An expression, with a dot for the product of numbers."""
         text = self.printer().show(transform(e, self.power))
         if self.style == "latex":
             return text.replace(r"\times", r"\cdot").replace(r"\mathrm{…}", r"\cdots").replace(
@@ -93,11 +93,11 @@ class NumberFormulas:
         return text.replace("<mo>×</mo>", "<mo>⋅</mo>").replace(" × ", "·")
 
     def printer(self) -> Printer:
-        """What writes formulas in the style."""
+        """The writer of formulas in the style."""
         return RowMathML(self.heads) if self.style == "mathml" else printer(self.style)
 
     def standing_for(self, e: Expr, text: str) -> str:
-        """Numbers that are a row: in a page they point at it, as its name does."""
+        """The numbers of a row: in a page they point to it, as its name does."""
         value, items = (e.value, e.items) if isinstance(e, Pick) else (e, ())
         if self.style != "mathml" or not isinstance(value, Ref):
             return text
@@ -116,7 +116,7 @@ class NumberFormulas:
         return rf"\left({inner}\right)" if r"\frac" in inner else f"({inner})"
 
     def put_in(self, entries: Any, scalar: bool, known: Collection[int] = ()) -> tuple[str, str]:
-        """A row as it came about, and a note where only its first entry is shown.
+        """A row with the numbers put in, and a note where only its first entry is shown.
 
         ``known`` are entries, by their `id`, that were written out before.
         """
@@ -129,17 +129,17 @@ class NumberFormulas:
         return self.row([*written, *(self.e(DOTS) for _ in entries[MOST:])], scalar), ""
 
     def writer(self, known: Collection[int]) -> EntryWriter:
-        """What writes entries as they came about."""
+        """The writer of entries with the numbers put in."""
         return EntryWriter(True, True, known)
 
     def spelled(self, entries: Any) -> list[str | None]:
-        """Each number written out; see `exact`."""
+        """Each number of a row as in `exact`."""
         return [self.exact(x) for x in entries]
 
     def value(
         self, entries: Any, scalar: bool, spelled: list[str | None] | None = None
     ) -> tuple[str, str]:
-        """A row of exact numbers where they can be read, and certified digits where needed."""
+        """A row of exact numbers where they are readable, and certified digits where needed."""
         spelled = self.spelled(entries) if spelled is None else spelled
         exact = "" if any(s is None for s in spelled) else self.row(
             [s for s in spelled if s is not None], scalar
@@ -150,7 +150,7 @@ class NumberFormulas:
         return exact, self.row([self.decimal(x) for x in entries], scalar)
 
     def brief(self, entries: Any, scalar: bool) -> str:
-        """A row in little room: exact where that is short, and else its first digits."""
+        """A row in little space: exact where that is short, else its first digits."""
         exact, _ = self.value(entries, scalar)
         if exact and len(visible(exact)) <= BRIEF:
             return exact
@@ -161,7 +161,7 @@ class NumberFormulas:
         return self.row(shown, scalar)
 
     def exact(self, x: Any) -> str | None:
-        """The number written out; None for what is too long, or known by a name only."""
+        """The number written out; None for a number that is too long, or known only by a name."""
         if not isinstance(x, Number):
             return self.plain(x)
         if any(a.kind == "name" for a in x.atoms()):
@@ -200,7 +200,7 @@ class NumberFormulas:
 
 
 class Decimals(NumberFormulas):
-    """Writes the same in decimals, for a reader who wants to see no fraction and no power of e."""
+    """Writes the same in decimals, for readers who want no fractions and powers of e."""
 
     def exact(self, x: Any) -> str | None:
         return None if isinstance(x, Number) else super().exact(x)
@@ -209,14 +209,14 @@ class Decimals(NumberFormulas):
         return DecimalWriter(self.digits, known)
 
     def is_rounded(self, x: Any) -> bool:
-        """Whether the digits that are written are not all there are."""
+        """Whether the digits are rounded."""
         if not isinstance(x, Number):
             return False
         return x.rational is None or Fraction(x.decimal(self.digits)) != x.rational
 
 
 class DecimalWriter(EntryWriter):
-    """Writes entries as they came about, with decimals for the numbers in them."""
+    """Writes entries with the numbers put in, as decimals."""
 
     def __init__(self, digits: int, known: Collection[int]) -> None:
         super().__init__(True, True, known)
@@ -239,7 +239,7 @@ def is_fraction(x: Any) -> bool:
 
 
 def same(put_in: Sequence[Any]) -> bool:
-    """Whether nothing was done: all entries are numbers as they were given."""
+    """Whether all entries are given numbers, so that nothing was computed."""
     return all(not isinstance(x, Unevaluated) or x.op == "leaf" for x in put_in)
 
 

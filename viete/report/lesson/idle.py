@@ -27,7 +27,7 @@ def idle(lines: Lines, formula: Expr) -> list[str]:
 
 
 def only(lines: Lines, b: Ref) -> str:
-    """``0`` or ``1``, if that is each entry of a vector."""
+    """``0`` or ``1``, if each entry of a vector is that number."""
     v = lines.held(b)
     if v is None or v.axes != (COL,):
         return ""

@@ -32,9 +32,9 @@ NO_ROW = (Mismatch, VieteError, AssertionError, KeyError)
 
 
 class Lines:
-    """Writes the lines of turns, with ``decimals`` in those, too.
+    """Writes the lines of turns, also in ``decimals``.
 
-    ``name_token`` says what the tokens of an input are called.
+    ``name_token`` gives the name of an input's tokens.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Lines:
         self.letters: dict[Expr, Expr] = {}  # what the letters of a turn's stages stand for
 
     def values(self, turn: Turn, failed: bool = False) -> tuple[Value, list[Stage]]:
-        """The equation with numbers put in, and its stages, or those of them that have a value."""
+        """The equation with numbers put in, and its stages; after a failure those with a value."""
         if turn.makes not in self.derived:
             try:
                 found = self.derivation.derived(turn.equation.right, turn.loops)
@@ -79,18 +79,18 @@ class Lines:
         return [replace(line, part=True) for line in found]
 
     def begin(self) -> None:
-        """A turn's letters are its own."""
+        """Forget the letters of the last turn."""
         self.letters = {}
 
     def of_turn(self, turn: Turn, j: int, drawn: set[int]) -> list[Chain]:
-        """The lines of what a turn makes, as the run holds it."""
+        """The lines of a turn's result, as stored in the run."""
         left, right = (self.at(e, turn.loops) for e in (turn.equation.left, turn.equation.right))
         value, stored = self.values(turn)[0], self.run.store[turn.makes]
         lines = self.of(left, right, with_family(value, stored), stored, turn, j, drawn)
         return list(lines)
 
     def of_failed(self, turn: Turn, j: int, drawn: set[int]) -> list[Chain]:
-        """The lines of what a turn would make at a position that has a value."""
+        """The lines of a failed turn's result, at a position that has a value."""
         left = self.at(turn.equation.left, turn.loops)
         value, _ = self.values(turn, True)
         return list(self.of(left, None, value, None, turn, j, drawn)) if value.array.size else []
@@ -99,10 +99,10 @@ class Lines:
         self, label: Expr, formula: Expr | None, value: Value, stored: Value | None, turn: Turn,
         j: int, drawn: set[int],
     ) -> Iterator[Chain]:  # fmt: skip
-        """A line for every member of the family that the value is; the row of position j.
+        """One line for every member of the family that the value is, with the row of position j.
 
-        Of a vector that the turn makes, with an entry for every position, position j's own. Members
-        that are alike in all numbers are one line.
+        For a vector that the turn makes, with an entry for every position, it has the entry of
+        position j. Members with equal numbers are one line.
         """
         letters = [a for a in value.axes if a not in (ROW, COL)]
         shape = tuple(value.size(a) for a in letters)
@@ -136,7 +136,7 @@ class Lines:
             yield Chain(dots, note=f"the other {rest} are computed the same way")
 
     def counts(self, turn: Turn) -> bool:
-        """Whether what is made is a vector with an entry for every position."""
+        """Whether the result of a turn is a vector with an entry for every position."""
         shape = self.run.program.shapes.types[turn.equation.name].shape
         return len(shape) == 1 and bool(position_size(self.run, turn))
 
@@ -144,7 +144,7 @@ class Lines:
         self, name: Expr, steps: list[Expr], formula: Expr | None, rows: list[np.ndarray],
         drawn: set[int], turn: Turn, at: int | None,
     ) -> Chain:  # fmt: skip
-        """Entries as they came about, and the numbers that they are, as the run held them."""
+        """Entries with the numbers put in, and their values, as stored in the run."""
         entries, scalar = list(rows[0].flat), not rows[0].ndim
         held = [number_of(x) for x in rows[1].flat]
         open_ = [x for x in entries if isinstance(x, Unevaluated)]
@@ -182,13 +182,13 @@ class Lines:
     # -- rows of formulas --------------------------------------------------------------------------
 
     def row(self, label: Expr, at: int) -> Expr:
-        """The row of what is called by a formula: ``mean(r_0)`` of ``mean(r)``."""
+        """The row of a value named by a formula: ``mean(r_0)`` of ``mean(r)``."""
         if isinstance(label, Ref):
             return Pick(label, (num(at),))
         return self.row_of(label, at) or Pick(label, (num(at),))
 
     def row_of(self, e: Expr, at: int) -> Expr | None:
-        """The row of a formula by rows of what is in it, letters of stages among them."""
+        """The row of a formula in rows of its operands, also of stages named by letters."""
         whole = e
         for _ in self.letters:  # a letter may stand for a formula with another in it
             whole = replaced(whole, self.letters)
@@ -205,7 +205,7 @@ class Lines:
         return row
 
     def formula(self, e: Expr, name: Expr, at: int | None) -> list[Expr]:
-        """How the row comes from rows: ``E[a] + P_0``; without identities, as a second form."""
+        """The row as a formula of rows: ``E[a] + P_0``; without identities, as a second form."""
         whole = e
         if at is not None:
             found = self.row_of(e, at)
@@ -220,7 +220,7 @@ class Lines:
         return out if plain in out or len(out) == 0 else []
 
     def row_of_call(self, e: Expr, at: int) -> list[Expr]:
-        """``causal(w)[0]``: the row of a function that needs to know which row it is."""
+        """``causal(w)[0]``: the row of a function that depends on the row's number."""
         letters = {formula: letter for letter, formula in self.letters.items()}
         called = isinstance(e, Apply) and e.op in self.card.function
         found = Pick(replaced(e, letters), (num(at),))
@@ -238,7 +238,7 @@ class Lines:
         return None
 
     def without_identity(self, e: Expr) -> Expr | None:
-        """A product with the identity matrix is what is multiplied."""
+        """A formula in which a product with the identity matrix is its other factor."""
         match e:
             case Apply("prod", (a, Ref() as w)) if w.symbol.kind == "parameter":
                 return a if self.is_identity(w) else None
@@ -257,7 +257,7 @@ class Lines:
         return self.identities[w]
 
     def operands(self, e: Expr, formulas: NumberFormulas) -> str:
-        """A sum of rows with numbers put in: ``(1, 0) + (0, 0)``; nothing for another formula."""
+        """A sum of rows with numbers put in: ``(1, 0) + (0, 0)``; empty for another formula."""
         if not (isinstance(e, Apply) and e.op in ("add", "sub")):
             return ""
         parts = []
@@ -274,7 +274,7 @@ class Lines:
         return text if len(visible(text)) <= 3 * WIDE else ""
 
     def operand(self, e: Expr, formulas: NumberFormulas) -> str:
-        """The row that a name or a row of one is."""
+        """The numbers of a name, or of a row of one."""
         match e:
             case Pick(Ref() as value, (item,)):
                 place = self.place(item)
@@ -309,12 +309,12 @@ def alike(a: str, b: str) -> bool:
 
 
 def brief(row: Any, formulas: NumberFormulas) -> str:
-    """A row in little room."""
+    """A row in little space."""
     return formulas.brief([number_of(x) for x in np.asarray(row, dtype=object).flat], False)
 
 
 def number_of(x: Any) -> Any:
-    """An entry carried out; what is no formula is itself."""
+    """The number of an entry; anything but a formula is returned as it is."""
     return x.number if isinstance(x, Unevaluated) else x
 
 
@@ -324,12 +324,12 @@ def rational(x: Any) -> Any:
 
 
 def is_lookup(e: Expr) -> bool:
-    """Whether a formula is a row, a name or a number: nothing is calculated."""
+    """Whether a formula is only a row, a name or a number, so that nothing is calculated."""
     return isinstance(e.value if isinstance(e, Pick) else e, Ref | Num)
 
 
 def with_family(value: Value, stored: Value) -> Value:
-    """With the axes of a family along which the value is everywhere the same."""
+    """The value with the axes of a family along which it is constant."""
     missing = [a for a in stored.axes if a not in value.axes]
     if not missing:
         return value
@@ -339,7 +339,7 @@ def with_family(value: Value, stored: Value) -> Value:
 
 
 def equal_members(array: np.ndarray, letters: int) -> bool:
-    """Whether all members of a family hold the same numbers, by construction."""
+    """Whether all members of a family have the same numbers, by construction."""
     members = array.reshape(-1, *array.shape[letters:])
 
     def keys(a: Any) -> list[Any]:

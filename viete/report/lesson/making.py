@@ -44,10 +44,10 @@ def lesson(
 ) -> Lesson:  # fmt: skip
     """A lesson on a card's run on ``tokens``, with exact ``weights`` (see `run_entries`).
 
-    The lesson follows ``positions``, or those of `followed_positions`. What is no fraction has so
-    many certified ``digits``, formulas are in ``style``, ``origin`` says whence the weights come.
-    A division by exactly zero or an undecided comparison ends the lesson at its step, which says
-    so. Raises VieteError for tokens, weights and positions that do not fit.
+    The lesson follows ``positions``, or those of `followed_positions`. Numbers other than fractions
+    have ``digits`` certified digits, formulas are in ``style``, ``origin`` says where the weights
+    come from. A division by exactly zero or an undecided comparison ends the lesson at its step,
+    which says so. Raises VieteError for tokens, weights and positions that do not fit.
     """
     if not card.inputs:
         raise VieteError(f"{card.title} takes no input, so there is nothing to follow")
@@ -64,7 +64,7 @@ def lesson(
 def run_to_the_end(
     card: CardData, given: Mapping[str, Any], weights: Mapping[str, Any]
 ) -> tuple[ExactRun, VieteError | None]:
-    """All values of an exact run, as far as it comes; and the error that ended it, if one did."""
+    """All values of an exact run, as far as it goes, and the error that ended it, if any."""
     run = run_entries(ExactRun, program(card), given, weights, [])
     run.wanted = None
     try:
@@ -75,7 +75,7 @@ def run_to_the_end(
 
 
 class Maker(Teller):
-    """Makes the parts of one lesson; ``stopped`` is the error that ended the run, if one did.
+    """Makes the parts of one lesson; ``stopped`` is the error that ended the run, if any.
 
     The lesson follows ``positions``, or those of `followed_positions`. With ``decimals`` each line
     is made in decimals, too.
@@ -114,7 +114,7 @@ class Maker(Teller):
                               self.token, self.made)  # fmt: skip
 
     def lesson(self, origin: str = "") -> Lesson:
-        """The whole lesson; ``origin`` says whence the weights come."""
+        """The whole lesson; ``origin`` says where the weights come from."""
         out = super().lesson()
         why = [f"Left out: {'; '.join(self.run.without())}."] * bool(self.run.without())
         ended = [] if self.stopped is None else [f"The run ended early: {self.stopped.message}."]
@@ -145,7 +145,7 @@ class Maker(Teller):
         return any(COL in v.axes and v.size(COL) > MOST_PAIRS for v in self.run.store.values())
 
     def about_positions(self) -> list[str]:
-        """Whose numbers they are."""
+        """Which positions the numbers belong to."""
         if len(self.followed) == len(self.tracks):
             return []
         return [
@@ -187,19 +187,19 @@ class Maker(Teller):
         return out
 
     def own_rows(self, turn: Turn) -> Sequence[int]:
-        """The rows of a matrix whose rows are no positions, such as the derivative of a weight."""
+        """The rows of a matrix whose rows are not positions, such as the derivative of a weight."""
         if turn is self.failed or ROW not in (stored := self.run.store[turn.makes]).axes:
             return self.followed[-1:]
         return range(min(stored.size(ROW), MOST_OTHERS))
 
     def letters(self) -> list[str]:
-        """What the letters in the lines of a step stand for."""
+        """The meanings of the letters in the lines of a step."""
         found = [f"${self.formulas.e(letter)}$ stands for ${self.formulas.e(formula)}$"
                  for letter, formula in self.lines.letters.items()]  # fmt: skip
         return [f"Below, {listed(found)}."] * bool(found)
 
     def side(self, turn: Turn, j: int) -> tuple[list[Chain], list[str]]:
-        """The lines of one position, and why there are no more where the run failed."""
+        """The lines of one position, and the reason where the run failed."""
         failed = turn is self.failed
         value, stages = self.lines.values(turn, failed)
         if not failed:  # what is the value itself is written in its own line
@@ -231,7 +231,7 @@ class Maker(Teller):
         return []
 
     def others(self, turn: Turn) -> list[Column]:
-        """The rows of positions that are not followed, of what followed positions read."""
+        """The rows, read by followed positions, of the other positions."""
         found = self.words.roles(turn.equation)
         stored = self.run.store[turn.makes]
         if not {role.KEY, role.VALUE} & {*found} or stored.axes != (ROW, COL):
@@ -249,7 +249,7 @@ class Maker(Teller):
         return [Column("Other positions that are read", lines)] if lines else []
 
     def entry(self, turn: Turn) -> list[RegisterRow]:
-        """What a turn adds to the register: a row for each head that is shown, one where alike."""
+        """The register rows of a turn: one for each head shown, one where heads are equal."""
         stored, left = self.run.store[turn.makes], self.at(turn.equation.left, turn)
         if ROW in stored.axes and not self.has_positions(turn):
             return []  # its rows are no positions, which the columns are
@@ -268,7 +268,7 @@ class Maker(Teller):
         return out
 
     def register_row(self, name: Expr, v: Value, turn: Turn) -> RegisterRow:
-        """What the positions have of one value."""
+        """The entries of one value at the followed positions."""
         cells = []
         for j in self.followed:
             entries = [number_of(x) for x in self.of_position(v, turn, j)]
@@ -281,7 +281,7 @@ class Maker(Teller):
     # -- what a step says at its end ---------------------------------------------------------------
 
     def status(self, turn: Turn) -> list[str]:
-        """What is true of the numbers of a step."""
+        """Facts about the numbers of a step."""
         out = []
         found = self.words.roles(turn.equation)
         rows = [self.of_position(self.run.store[turn.makes], turn, j) for j in self.followed]
@@ -293,7 +293,7 @@ class Maker(Teller):
         return out + [f"{t[0].upper()}{t[1:]}." for t in ties]
 
     def hidden(self, turn: Turn) -> list[str]:
-        """What the mask hides here, from each followed position."""
+        """The positions that the mask hides here, for each followed position."""
         v = self.run.store[turn.makes]
         if v.axes[-2:] != (ROW, COL):
             return []
@@ -315,12 +315,12 @@ class Maker(Teller):
         return ["The mask hides nothing here."] if nothing else out
 
     def of_position(self, v: Value, turn: Turn, j: int) -> list[Any]:
-        """The entries of one position, of all members of a family."""
+        """The entries of one position, for all members of a family."""
         v = at_position(v, j) if ROW in v.axes or self.lines.counts(turn) else v
         return list(np.asarray(v.array, dtype=object).flat)
 
     def refused(self, j: int) -> str:
-        """Why the failing equation has no value at position j, or nothing."""
+        """The reason why the failing equation has no value at position j, or ''."""
         assert self.failed is not None and self.stopped is not None
         value, stages = self.lines.values(self.failed, True)
         for v in (*(s.value for s in stages), value):
@@ -335,21 +335,21 @@ class Maker(Teller):
 
 
 def same_entries(a: Value, b: Value) -> bool:
-    """Whether two values have the same entries, by how they came about."""
+    """Whether two values have the same entries, with the same derivations."""
     one, other = (np.asarray(v.array, dtype=object).flat for v in (a, b))  # one number is no array
     found = {id(x) for x in one if isinstance(x, Unevaluated) and x.op != "leaf"}
     return len(found) == len(one) == len(other) and found == {id(x) for x in other}
 
 
 def is_hidden(x: Any, weight: bool) -> bool:
-    """Whether a score is −∞, or a weight exactly 0 since its score was."""
+    """Whether a score is −∞, or a weight exactly 0 because its score was."""
     if isinstance(x, float):
         return x == -np.inf
     return weight and isinstance(x, Number) and x.rational == 0
 
 
 def weights_of_a_mean(entries: list[Any]) -> bool:
-    """Whether a row is two or more weights: none negative, their sum exactly 1 (proven)."""
+    """Whether a row is two or more non-negative weights with sum exactly 1 (proven)."""
     if len(entries) < 2 or not all(isinstance(x, Number) for x in entries):
         return False
     if sum(1 for x in entries if x.rational != 0) < 2:

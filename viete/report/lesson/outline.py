@@ -20,7 +20,7 @@ class Station:
 
 
 class Outline:
-    """The stations of a run: neighbouring turns that do the same, in one block."""
+    """The stations of a run: consecutive turns of the same stage, in one block."""
 
     def __init__(self, turns: list[Turn], words: StepWords) -> None:
         self.words = words
@@ -30,7 +30,7 @@ class Outline:
         self.ends = last is not None and "argmax" in words.chips(last)
 
     def chips(self, now: Turn | None) -> list[Chip]:
-        """``tokens``, then every stage; of another block only its number."""
+        """``tokens``, then every stage; for another block only its number."""
         out = [Chip("tokens", now is None, now is not None)]
         here = next((k for k, s in enumerate(self.stations) if now in s.turns), -1)
         block = self.stations[here].block if here >= 0 else ""
@@ -44,7 +44,7 @@ class Outline:
 
 
 def block_of(turn: Turn) -> str:
-    """``block 2``; nothing outside of a loop."""
+    """``block 2``; empty outside of a loop."""
     numbers = ", ".join(str(k) for k in turn.loops.values())
     return f"block {numbers}" if numbers else ""
 

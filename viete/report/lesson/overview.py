@@ -15,7 +15,7 @@ from viete.report.lesson.reasons import Reasons
 
 
 def overview(run: Run, turns: Sequence[Turn], words: Reasons) -> list[str]:
-    """The way from tokens to scores."""
+    """The path from tokens to scores."""
     found = {r: t for t in reversed(turns) for r in words.roles(t.equation)}
     out = []
     if role.UNEMBED in found:
@@ -40,7 +40,7 @@ def overview(run: Run, turns: Sequence[Turn], words: Reasons) -> list[str]:
 
 
 def letters(run: Run, turns: Sequence[Turn], style: str) -> list[str]:
-    """The sizes that the letters in shapes stand for."""
+    """The sizes of the letters in shapes."""
     types = run.program.shapes.types
     used = {n for t in turns for size in types[t.equation.name].shape for n in size.names()}
     told = [

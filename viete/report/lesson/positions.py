@@ -15,7 +15,7 @@ FEW = 4  # positions that are all followed
 
 
 def followed_length(run: Run) -> str:
-    """The length whose positions are followed: that of the last equation that has one."""
+    """The length whose positions are followed: that of the last equation with a length."""
     for step in reversed(run.program.steps):
         found = position_size(run, step)
         if found:
@@ -24,7 +24,7 @@ def followed_length(run: Run) -> str:
 
 
 def position_size(run: Run, step: Step) -> str:
-    """The length that an equation's rows (or, of a vector, its entries) count; or nothing."""
+    """The length of an equation's rows (or of a vector's entries), or ''."""
     shape = run.program.shapes.types[step.equation.name].shape
     if not shape or len(shape[0].names()) != 1:
         return ""
@@ -33,7 +33,7 @@ def position_size(run: Run, step: Step) -> str:
 
 
 def at_position(v: Value, j: int) -> Value:
-    """One position of a value: a row, or an entry of a vector, in all heads."""
+    """One position of a value: a row, or an entry of a vector, for all heads."""
     axis = v.axes.index(ROW if ROW in v.axes else COL)
     array = np.take(v.array, min(j, v.array.shape[axis] - 1), axis=axis)
     return Value(array, v.axes[:axis] + v.axes[axis + 1 :])
@@ -70,8 +70,9 @@ def tracks(run: ExactRun) -> list[Track]:
 
 
 def followed_positions(found: list[Track]) -> list[int]:
-    """All positions of a short text; of a longer one the last that goes furthest from the
-    fractions, and before it the first that never leaves them: its numbers can be checked by hand.
+    """All positions of a short text; of a longer one the last that leaves the fractions furthest.
+
+    Before it comes the first that never leaves them: its numbers can be checked by hand.
     """
     if len(found) <= FEW:
         return [t.position for t in found]

@@ -46,13 +46,13 @@ class Reasons:
         return () if k is None else self.all[k]
 
     def place(self, e: Equation) -> int:
-        """Which equation of the card it is, also where a choice of a block is settled in it."""
+        """The number of an equation in the card, also where a choice of its block is settled."""
         return self.places[e.left, e.loop]
 
     def reasons(self, e: Equation, found: str, at: Put = unchanged) -> Iterator[str]:
         """Sentences without their full stops, on one role of an equation.
 
-        ``at`` puts in the number of its block.
+        ``at`` inserts the number of its block.
         """
         match found:
             case role.EMBED:
@@ -187,7 +187,7 @@ class Reasons:
                        "as a whole is computed from it")  # fmt: skip
 
     def outcome(self, e: Equation, at: Put) -> Iterator[str]:
-        """What is there when an equation is computed; ``at`` puts in the number of its block."""
+        """The state after an equation, as sentences; ``at`` inserts the number of its block."""
         for found in self.roles(e):
             match found:
                 case role.EMBED:
@@ -209,7 +209,7 @@ class Reasons:
     # -- facts -------------------------------------------------------------------------------------
 
     def norm(self, e: Equation, at: Put) -> Iterator[str]:
-        """What a norm does to a row, and which learned numbers it uses."""
+        """The effect of a norm on a row, and the learned numbers that it uses."""
         calls = [x for x in walk(e.right) if isinstance(x, Apply) and x.op in self.card.function]
         centred = any(
             isinstance(x, Apply) and x.op == "sub"
@@ -236,7 +236,7 @@ class Reasons:
         return {"cos", "sin"} <= used
 
     def divisor(self, e: Equation) -> str:
-        """What scores are divided by, if it depends on the model's width and not on the text."""
+        """The divisor of scores, if it depends on the model's width and not on the text."""
         for x in walk(e.right):
             if isinstance(x, Apply) and x.op == "div":
                 names = [y for y in walk(x.args[1]) if isinstance(y, Ref)]
@@ -250,7 +250,7 @@ class Reasons:
         return f"${show(names[0], self.style)}$" if names else ""
 
     def looked_up(self, e: Equation) -> str:
-        """How the rows of the tokens are written."""
+        """The formula for the rows of the tokens, as a clause."""
         for x in walk(e.right):
             match x:
                 case Pick(Ref() as table, (Ref(),)) if "token" in self.traits.embeddings.get(
@@ -260,7 +260,7 @@ class Reasons:
         return ""
 
     def first_rows(self, e: Equation) -> Iterator[str]:
-        """What a slice of the first rows of a table stands for."""
+        """The meaning of a slice of the first rows of a table."""
         for x in walk(e.right):
             match x:
                 case Pick(Ref() as table, (Slice(start=None, stop=Expr() as stop),)):
@@ -272,7 +272,7 @@ class Reasons:
         return bool(self.parameter(e, "position")) or role.EMBED not in self.roles(e)
 
     def hides_later(self, e: Equation) -> bool:
-        """Whether what a mask leaves is summed over positions that are not later."""
+        """Whether the rest after a mask is summed over positions that are not later."""
         k = self.ahead[e.left, e.loop]
         after = {k, *self.uses.readers[k]}
         return any(j in after for j, _ in self.traits.masked(True))
@@ -282,16 +282,16 @@ class Reasons:
         return any(role.MIX in found for found in self.all[: self.ahead[e.left, e.loop]])
 
     def residuals(self, e: Equation) -> list[Ref]:
-        """What a residual sum keeps, in the order of writing."""
+        """The values that a residual sum keeps, in the order of writing."""
         found = self.uses.residuals[self.ahead[e.left, e.loop]]
         return list(dict.fromkeys(x for x in walk(e.right) if isinstance(x, Ref) and x in found))
 
     def what_stays(self, e: Equation, at: Put) -> str:
-        """``$x^0$``: what a residual sum keeps, as prose has it."""
+        """``$x^0$``: the values that a residual sum keeps, for prose."""
         return listed(f"${show(at(r), self.style)}$" for r in self.residuals(e))
 
     def added(self, e: Equation) -> str:
-        """What a residual sum adds: the output of attention or of the MLP."""
+        """The term that a residual sum adds: the output of attention or of the MLP."""
         k = self.ahead[e.left, e.loop]
         kept = {r.key for r in self.uses.residuals[k]}
         names = set(self.roles(e))
@@ -303,7 +303,7 @@ class Reasons:
         return listed(parts) or "the result"
 
     def behind(self, k: int) -> set[str]:
-        """The roles of an equation, and of the one that it normalises."""
+        """The roles of an equation and, for a norm, of the equations that it normalises."""
         found = set(self.all[k])
         if found and found <= {role.NORM}:
             found |= {r for j in self.uses.makers[k] if j < k for r in self.all[j]}

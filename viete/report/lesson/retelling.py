@@ -32,7 +32,7 @@ class Retelling:
                       if t.makes in run.store and position_size(run, t) == length]  # fmt: skip
 
     def sentences(self, j: int) -> list[str]:
-        """How position j came from its token to its scores."""
+        """How position j got from its token to its scores."""
         return [*self.began(j), *self.read(j), *self.added(j)]
 
     def playing(self, found: str) -> list[Turn]:
@@ -40,7 +40,7 @@ class Retelling:
         return [t for t in self.turns if found in self.words.roles(t.equation)]
 
     def began(self, j: int) -> Iterator[str]:
-        """What the row of a position was at first."""
+        """The first row of a position, in words."""
         for turn in self.playing(role.EMBED)[-1:]:
             table = self.words.parameter(turn.equation, "position")
             more = f" plus row {j} of {table}" if table else ""
@@ -48,7 +48,7 @@ class Retelling:
                    f"{self.words.parameter(turn.equation, 'token')}{more}.")  # fmt: skip
 
     def read(self, j: int) -> Iterator[str]:
-        """From where attention read, block by block."""
+        """The positions that attention read from, block by block."""
         told: list[str] = []
         for turn in few([t for t in self.playing(role.WEIGHTS) if self.of.attention(t, j)]):
             rows = np.asarray(self.of.weights(turn, j), dtype=float)
@@ -64,7 +64,7 @@ class Retelling:
             yield f"Attention read {'; '.join(told)}."
 
     def added(self, j: int) -> Iterator[str]:
-        """What was added to the stream: its numbers, or of a long row how long it is."""
+        """The term added to the stream: its numbers, or for a long row its length."""
         sums = {t.makes: found for t in self.playing(role.RESIDUAL)
                 if (found := self.terms(t, j)) is not None}  # fmt: skip
         told: dict[str, list[str]] = {}
@@ -82,7 +82,7 @@ class Retelling:
             yield f"{capital(what)} {verb} added to its row: {listed(parts)}."
 
     def terms(self, turn: Turn, j: int) -> tuple[np.ndarray, np.ndarray] | None:
-        """The row that a sum keeps, and what it adds; None of an equation that does more."""
+        """The row that a sum keeps, and the one it adds; None for an equation that does more."""
         kept = {r.key for r in self.words.residuals(turn.equation)}
         before = [m for m in turn.needs if m[0] in kept]
         right = turn.equation.right
@@ -100,16 +100,16 @@ class Retelling:
 
 
 def length(row: np.ndarray) -> float:
-    """How long a row is, as a vector."""
+    """The length of a row, as a vector."""
     return float(np.linalg.norm(row))
 
 
 def in_block(turn: Turn) -> str:
-    """`` in block 2``; nothing outside of a loop."""
+    """`` in block 2``; empty outside of a loop."""
     block = block_of(turn)
     return f" in {block}" if block else ""
 
 
 def few(turns: list[Turn]) -> list[Turn]:
-    """Some of many: the first and the last."""
+    """All turns, or of many only the first and the last."""
     return turns if len(turns) <= 2 * MOST_BLOCKS else [turns[0], turns[-1]]

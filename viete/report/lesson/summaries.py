@@ -28,7 +28,7 @@ MOST_SEEN = 4  # positions whose weights are told
 class Summaries:
     """Writes the summaries of one run.
 
-    ``place`` says how a position is called, ``token`` how a token, ``name`` what a turn makes.
+    ``place`` gives the name of a position, ``token`` of a token, ``name`` of a turn's result.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Summaries:
         self.alike: list[list[int]] = []  # positions with the same row, as far as it was told
 
     def of(self, station: Station, followed: Sequence[int]) -> list[str]:
-        """Sentences on a part: what is there now, and who read what."""
+        """Sentences on a part: its result, and which position read which."""
         out = list(dict.fromkeys(
             s for t in station.turns for s in self.words.outcome(
                 t.equation, partial(at_block, loops=t.loops, sizes=self.run.sizes))
@@ -51,7 +51,7 @@ class Summaries:
         return out + self.same_rows(station.turns[-1], followed)
 
     def same_rows(self, turn: Turn, followed: Sequence[int]) -> list[str]:
-        """Which positions have the same row from here on."""
+        """The positions that have the same row from here on."""
         v = self.run.store.get(turn.makes)
         if v is None or v.axes != (ROW, COL) or v.size(ROW) <= max(followed, default=0):
             return []
@@ -69,11 +69,11 @@ class Summaries:
                 for found in new]  # fmt: skip
 
     def told_of(self, positions: Sequence[int]) -> list[str]:
-        """What is predicted, as sentences."""
+        """The predictions, as sentences."""
         return [s[0].upper() + s[1:] + "." for s in self.predictions(positions)]
 
     def entries(self, turn: Turn) -> np.ndarray:
-        """What a turn made, as an array here."""
+        """A turn's result, as a NumPy array."""
         v = self.run.store[turn.makes]
         return np.asarray(host(self.run.arrays.array(v)))
 
@@ -101,7 +101,7 @@ class Summaries:
         return np.asarray(array.reshape(-1, *array.shape[-2:])[:, j, :])
 
     def shares(self, row: Any, reader: int = -1) -> str:
-        """From which positions a row of weights reads; the ``reader`` itself is called so."""
+        """The positions that a row of weights reads from; the ``reader`` itself is called so."""
 
         def source(k: int) -> str:
             return "itself" if k == reader else f"position {self.place(k)}"
@@ -140,7 +140,7 @@ class Summaries:
                 yield f"{at} the model predicts {a}, {why}. {scores}"
 
     def scored(self, second: str, best: Number, next_one: Number, why: str) -> str:
-        """What the two greatest scores are, of which ``why`` says why one of them is greater."""
+        """The two greatest scores; ``why`` says why one of them is greater."""
         one, two = self.formulas.plain_number(best), self.formulas.plain_number(next_one)
         if f"{one} > {two}" in why:
             return f"These are its score and that of {second}, which comes second"
@@ -159,14 +159,14 @@ class Summaries:
 
 
 def percent(share: float) -> str:
-    """One of several shares: what is rounded to all or to nothing is not that."""
+    """One of several shares in per cent; never rounded to 0 or 100."""
     if share < 0.005:
         return "under 1\u00a0%"
     return "over 99\u00a0%" if share > 0.995 else f"{100 * share:.0f}\u00a0%"
 
 
 def exactly(x: Any) -> Number:
-    """A score as the number that it is; of a float the fraction that it is."""
+    """A score as an exact number; a float as the fraction that it is."""
     return x if isinstance(x, Number) else Number.of(Fraction(float(x)))
 
 

@@ -28,9 +28,9 @@ MOST_WORDS = 8  # tokens of a vocabulary that are listed with their numbers
 
 
 class Teller:
-    """Tells of one run, in a lesson whose steps have no lines.
+    """Tells about one run, in a lesson whose steps have no lines.
 
-    ``word`` says what a token is called, where the card has no words of its own.
+    ``word`` gives the word of a token, where the card has no words of its own.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Teller:
         self.summaries = self.summarised()
 
     def positions(self) -> list[int]:
-        """The positions that are told of: all of a short text, and else the last."""
+        """The positions of the lesson: all of a short text, else the last."""
         count = int(self.run.sizes.get(self.length, 1)) if self.length else 1
         return list(range(count)) if count <= FEW else [count - 1]
 
@@ -58,7 +58,7 @@ class Teller:
         return Summaries(self.run, self.words, self.formulas, self.place, self.token, self.made)
 
     def lesson(self) -> Lesson:
-        """What goes in, the parts with their summaries, and what is predicted."""
+        """The input, the parts with their summaries, and the prediction."""
         return Lesson(
             self.model.title, [*self.overview(), *self.about_positions()], [],
             [self.place(j) for j in self.followed],
@@ -69,7 +69,7 @@ class Teller:
         )  # fmt: skip
 
     def about_positions(self) -> list[str]:
-        """Which positions are told of, if not all."""
+        """The positions that the lesson is about, if not all."""
         count = int(self.run.sizes.get(self.length, 1)) if self.length else 1
         if len(self.followed) == count:
             return []
@@ -78,7 +78,7 @@ class Teller:
                 "predicted."]  # fmt: skip
 
     def retold(self) -> list[str]:
-        """The way to the prediction at the last of the followed positions."""
+        """The path to the prediction at the last of the followed positions."""
         j = self.followed[-1]
         return Retelling(self.summaries, self.turns).sentences(j) if j < len(self.text) else []
 
@@ -94,7 +94,7 @@ class Teller:
         return any(self.word(k) != str(k) for k in self.text)
 
     def token(self, k: int) -> str:
-        """A token as prose has it."""
+        """A token for prose."""
         word = self.word(k).replace("`", "\u02cb").replace("$", "\uff04")
         return f"token {k}" if word == str(k) else f"`{word}`"
 
@@ -104,7 +104,7 @@ class Teller:
         return f"{j} ({self.token(self.text[j])})" if known else str(j)
 
     def ids(self) -> list[tuple[Input, list[int]]]:
-        """The inputs that are whole numbers, and what they are."""
+        """The inputs that are token ids, with their ids."""
         return [
             (i, [int(k) for k in host(self.run.store[i.name, ()].array)]) for i in self.model.inputs
             if i.high is not None and len(i.shape) == 1 and (i.name, ()) in self.run.store
@@ -123,7 +123,7 @@ class Teller:
     # -- the beginning -----------------------------------------------------------------------------
 
     def goes_in(self) -> list[str]:
-        """What goes in, and what comes out of it."""
+        """The input and the prediction, in words."""
         out = []
         for i, ids in self.ids():
             text = " ".join(map(self.token, ids)) if self.has_words() else ""
@@ -134,11 +134,11 @@ class Teller:
         return [" ".join([*first, *self.summaries.told_of(self.followed[-1:])])]
 
     def overview(self) -> list[str]:
-        """How the model goes about it."""
+        """An overview of the model's computation."""
         return overview(self.run, self.turns, self.words)
 
     def mapping(self) -> str:
-        """``a ↦ 0, b ↦ 1``: of the whole vocabulary, or of the tokens of the text if it is long."""
+        """``a ↦ 0, b ↦ 1``: the whole vocabulary, or the tokens of the text if it is long."""
         words = self.model.vocabulary
         shown = range(len(words)) if 0 < len(words) <= MOST_WORDS else dict.fromkeys(self.text)
         to = r"\mapsto" if self.style == "latex" else "↦"
@@ -176,7 +176,7 @@ class Teller:
         return self.summaries.of(station, self.followed)
 
     def about(self, station: Station) -> Sequence[str]:
-        """What kind of numbers a part has come to."""
+        """The kind of numbers that a part has reached."""
         return []
 
     def step(self, turn: Turn) -> LessonStep:
@@ -201,7 +201,7 @@ class Teller:
         return out
 
     def first_time(self, what: Any) -> bool:
-        """Whether this has not been explained yet."""
+        """Whether a thing has not been explained yet; from now on it has."""
         new = what not in self.explained
         self.explained.add(what)
         return new

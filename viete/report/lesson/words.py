@@ -78,17 +78,17 @@ class StepWords(Reasons):
         self.told: set[str] = set()  # reasons that were given
 
     def forget(self) -> None:
-        """Give the next reasons in full, as if nothing had been said."""
+        """Give the next reasons in full again."""
         self.told.clear()
         self.explainer.defined.clear()
 
     def mixes(self, e: Equation) -> bool:
-        """Whether a row that an equation makes may depend on rows of other positions."""
+        """Whether a row of an equation's result may depend on rows of other positions."""
         found = self.roles(e)
         return not found or bool({role.SCORES, role.MASK, role.MIX, role.PAIRS} & {*found})
 
     def title(self, e: Equation) -> str:
-        """``Add the position table``; of an equation without a role its meaning."""
+        """``Add the position table``; for an equation without a role its meaning."""
         found = [r for r in self.roles(e) if r != role.TURN or len(self.roles(e)) == 1]
         phrases = [self.phrase(e, r) for r in found]
         if phrases:
@@ -111,11 +111,11 @@ class StepWords(Reasons):
         return PHRASES[found]
 
     def noun(self, e: Equation) -> str:
-        """What an equation makes, in a few words: the card's own, or those of its last role."""
+        """An equation's result in a few words: the card's own, or those of its last role."""
         return e.meaning or next((NOUNS[r] for r in reversed(self.roles(e)) if r in NOUNS), "")
 
     def chips(self, e: Equation) -> list[str]:
-        """The stages of the pipeline that an equation is."""
+        """The stages of the pipeline for an equation."""
         name = f"${show(e.left, self.style)}$"
         out = [self.chip(e, r) for r in self.roles(e) if r not in (role.TURN, role.SQUEEZE)]
         return [*dict.fromkeys(out), *[name] * (role.UNEMBED in self.roles(e))] or [name]
@@ -132,7 +132,7 @@ class StepWords(Reasons):
     # -- why ---------------------------------------------------------------------------------------
 
     def why(self, e: Equation, at: Put = unchanged) -> list[str]:
-        """The card's own words about an equation, and what it is for; ``at`` is for its block."""
+        """The card's own words about an equation, and its purpose; ``at`` inserts the block."""
         order = sorted(self.roles(e), key=lambda r: r == role.TURN)  # first what it is for
         found = list(dict.fromkeys(s for r in order for s in self.reasons(e, r, at)))
         found = [s for s in found if s not in self.told]
@@ -149,7 +149,7 @@ class StepWords(Reasons):
         return own + [s if s.endswith((".", "!", "?")) else s + "." for s in found]
 
     def definitions(self, e: Equation) -> Iterator[str]:
-        """The functions of an equation by which it is calculated, each when it first comes up."""
+        """The functions that an equation is calculated with, each at its first use."""
         for x in walk(e.right):
             if isinstance(x, Apply) and x.op in self.card.function:
                 f = self.card.function[x.op]
@@ -159,7 +159,7 @@ class StepWords(Reasons):
 
 
 def derived(e: Equation) -> str:
-    """How `grad` came to an equation: ``By the rule of softmax``; nothing of any other."""
+    """How `grad` derived an equation: ``By the rule of softmax``; empty for any other."""
     found = BACKWARD.match(e.meaning)
     if not found:
         return ""

@@ -37,7 +37,7 @@ class Worksheet:
         return render(document(self.sheet), form), render(self.key, form)
 
     def write_both(self, form: str) -> str:
-        """The sheet and behind it the key, in one document."""
+        """The sheet followed by the key, in one document."""
         _, *rest = self.key
         return render([*document(self.sheet), heading(2, "Key"), *rest], form)
 
@@ -89,7 +89,7 @@ class Blanking:
         return Worksheet(sheet, [*head, *key, *[heading(2, "Summary")] * bool(told), *told])
 
     def last_question(self) -> list[str]:
-        """What is asked at the end, where the lesson has an answer."""
+        """The question at the end, where the lesson has an answer."""
         if not self.lesson.predicted:
             return []
         return [
@@ -128,7 +128,7 @@ class Blanking:
         return self.number
 
     def example(self, side: Column, step: LessonStep, place: int | None) -> Column:
-        """Lines whose numbers are given; what is put in is left out where it is an answer."""
+        """Lines with their numbers given; numbers put in are omitted where they are an answer."""
         last = max((s.place for s in step.sides if s.place is not None), default=None)
         reads = bool(step.reads & self.hidden) or step in self.asked
         if not (reads and (place == last or step.mixes)):
@@ -138,7 +138,7 @@ class Blanking:
         return replace(side, lines=lines)
 
     def register(self, step: LessonStep) -> Iterator[RegisterRow]:
-        """The rows of a step; of one that is asked without the answers."""
+        """The register rows of a step; if it is asked, without the answers."""
         for row in step.register:
             cells = list(row.cells)
             if step in self.asked:
@@ -148,7 +148,7 @@ class Blanking:
 
 
 def asked(line: Chain) -> Chain:
-    """A line with fields in place of its numbers."""
+    """A line with fields instead of its numbers."""
     letters = [min(WIDE, max(NARROW, 2 * len(visible(x)))) if x else WIDE for x in line.entries]
     if not 0 < len(letters) <= MOST_FIELDS:
         letters = [2 * WIDE]
@@ -157,7 +157,7 @@ def asked(line: Chain) -> Chain:
 
 
 def is_called(step: LessonStep, name: str) -> bool:
-    """Whether a step makes what is called so: ``A^{1,h}``, ``A^1`` or ``A`` of every block."""
+    """Whether a step makes the named value: ``A^{1,h}``, ``A^1`` or ``A`` for every block."""
     makes = re.sub(r"[{}\s]", "", step.makes)
     name = re.sub(r"[{}\s]", "", name)
     return name in (makes, re.sub(r"(,[a-z]'*)+$|\^[a-z]'*$", "", makes), without_index(makes))

@@ -22,7 +22,7 @@ WIDEST, HIGHEST, APART = 5.0, 130.0, 18.0
 
 
 def is_pattern(values: np.ndarray, rows: Sequence[str], columns: Sequence[str]) -> bool:
-    """Whether each row holds weights, from 0 and together 1, over the tokens of the rows."""
+    """Whether each row holds weights, not negative and with sum 1, over the tokens of the rows."""
     if list(rows) != list(columns) or not 1 < len(rows) <= MOST_TOKENS or not values.size:
         return False
     return bool(
@@ -76,7 +76,7 @@ def arcs(title: str, panels: Sequence[HeatPanel], tokens: Sequence[str], across:
 def arc(
     ends: tuple[float, float], base: float, high: float, weight: float, longest: float, said: str
 ) -> str:
-    """One weight: above the row backwards, below it forwards, and a stem for a position itself."""
+    """One weight: above the row backwards, below it forwards, or a stem at the position itself."""
     (x, to), wide = ends, max(0.8, WIDEST * weight)
     reach = high * (abs(x - to) / longest) ** 0.7 * 4 / 3 if x != to else 9.0
     tip = base - reach if to <= x else base + reach

@@ -17,7 +17,7 @@ EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
 def bars(title: str, names: Sequence[str], values: Sequence[float], note: str = "") -> Picture:
-    """Bars to the right for numbers from 0, to the left for those below it."""
+    """Bars to the right for numbers from 0, to the left for negative ones."""
     numbers = [float(v) for v in values]
     finite = [v for v in numbers if math.isfinite(v)]
     low, high = min([0.0, *finite]), max([0.0, *finite])
@@ -50,7 +50,7 @@ def in_text(
     names: Sequence[str], values: Sequence[float], low: float, apart: float, note: str,
     colour: bool,
 ) -> tuple[str, ...]:  # fmt: skip
-    """The bars in characters, an eighth of one apart."""
+    """The bars in characters, to an eighth of one."""
     wide = max(map(display_width, names), default=0)
     before = round(CHARACTERS * -low / apart)
     out = []

@@ -27,10 +27,10 @@ MAPS = 8  # side by side
 def over_checkpoints(
     rows: Sequence[AnswerRow], titles: Sequence[str], letters: Collection[str], title: str
 ) -> Picture:  # fmt: skip
-    """What was asked, over the steps of the checkpoints. ``letters`` are axes that count parts.
+    """The answers over the steps of the checkpoints. ``letters`` are axes that count parts.
 
     Raises VieteError for rows that are not one for each step, for answers whose shapes differ, and
-    for what has no finite number.
+    for answers without finite numbers.
     """
     steps = steps_of(rows)
     drawn: list[Picture] = []
@@ -56,7 +56,7 @@ def over_checkpoints(
 
 
 def titled(picture: Picture, title: str) -> Picture:
-    """A picture with a title where it has none."""
+    """A picture with a title, if it has none."""
     return picture if picture.title else replace(picture, title=title)
 
 

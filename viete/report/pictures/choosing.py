@@ -26,11 +26,12 @@ MOST_BARS, MOST_POINTS, MOST_PATTERNS = 24, 400, 36
 
 
 def draw(answer: Answer, blocks: Sequence[str] = (), title: str | None = None) -> Picture:
-    """A matrix as a heat map, more axes as a grid of them, and attention with arcs below; rows of
-    two numbers as arrows in the plane; a number for each block as a curve; other vectors as bars,
-    of which a long one shows the largest.
+    """The picture of an answer, chosen by its axes.
 
-    ``blocks`` are the letters that count blocks. Raises VieteError for what has no numbers.
+    A matrix is a heat map, more axes a grid of them, and attention has arcs below; rows of two
+    numbers are arrows in the plane; a number for each block is a curve; other vectors are bars, of
+    which a long one shows the largest. ``blocks`` are the letters that count blocks. Raises
+    VieteError for answers without numbers.
     """
     title = answer.question if title is None else title
     values = in_numpy(answer.array)
@@ -63,7 +64,7 @@ def draw(answer: Answer, blocks: Sequence[str] = (), title: str | None = None) -
 
 
 def drawn_terms(e: Expansion, title: str | None = None) -> Picture:
-    """An expansion's terms as bars, what is together one; of vectors their lengths."""
+    """An expansion's terms as bars, one bar for each sum of several; for vectors their lengths."""
     title = e.run.in_words(e.formula, "unicode") if title is None else title
     total = floats(e.total)
     parts = [(t.label, t.value) for t in e.terms]
@@ -79,7 +80,7 @@ def drawn_terms(e: Expansion, title: str | None = None) -> Picture:
 def line_or_bars(
     answer: Answer, values: np.ndarray, blocks: Sequence[str], title: str
 ) -> Picture:  # fmt: skip
-    """A vector: over blocks a curve, else bars."""
+    """A vector as a curve over blocks, else as bars."""
     (axis,), (labels,) = answer.axes, answer.labels
     if axis.rstrip("'") in blocks and 2 < len(values) <= MOST_POINTS:
         return curve(title, [str(x) for x in labels], values, axis)
@@ -131,7 +132,7 @@ def components(answer: Pca, title: str) -> Picture:
 
 
 def where(answer: Answer, place: Sequence[int]) -> str:
-    """``i 2, h 1 = L1H0``: which of the first axes a matrix is of."""
+    """``i 2, h 1 = L1H0``: the place of a matrix on the first axes."""
     return ", ".join(
         named(axis, str(labels[k]))
         for axis, labels, k in zip(answer.axes, answer.labels, place, strict=False)
@@ -140,7 +141,7 @@ def where(answer: Answer, place: Sequence[int]) -> str:
 
 
 def named(axis: str, name: str) -> str:
-    """An entry with its axis, where its label is a number alone."""
+    """An entry with its axis, where its label is only a number."""
     return f"{axis} {name}" if name[:1].isdigit() and '"' not in name else name
 
 

@@ -18,27 +18,27 @@ RGB = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Scale:
-    """What colours mean: from 0, or from minus, up to ``most``."""
+    """The meaning of colours: from 0, or from minus, up to ``most``."""
 
     most: float
     signed: bool
 
     @classmethod
     def of(cls, values: np.ndarray) -> Scale:
-        """The scale of some numbers, of which those that are not finite have no colour."""
+        """The scale of some numbers; numbers that are not finite have no colour."""
         finite = values[np.isfinite(values)]
         most = float(np.abs(finite).max()) if finite.size else 0.0
         signed = bool(finite.size and finite.min() < -1e-12 * most)
         return cls(1.0 if not signed and 0.5 < most <= 1 + 1e-9 else most or 1.0, signed)
 
     def ink(self, value: float) -> tuple[str, float]:
-        """The hue of a number, and how much of it covers the paper, from 0 to 1."""
+        """The hue of a number, and its coverage of the paper, from 0 to 1."""
         if not math.isfinite(value):
             return LINE_STRONG, 1.0
         return POSITIVE if value >= 0 else NEGATIVE, min(1.0, abs(value) / self.most)
 
     def fill(self, value: float) -> str:
-        """The colour of a number, as attributes of an SVG's shape."""
+        """The colour of a number, as attributes of an SVG shape."""
         hue, share = self.ink(value)
         return f'fill="{hue}" fill-opacity="{share:.3g}"'
 
@@ -50,7 +50,7 @@ class Scale:
         return r, g, b
 
     def shade(self, value: float) -> str:
-        """Two characters for a number: its sign, and how large it is."""
+        """Two characters for a number: its sign and its size."""
         if not math.isfinite(value):
             return " ·"
         k = min(len(SHADES) - 1, round(abs(value) / self.most * (len(SHADES) - 1)))
@@ -62,12 +62,12 @@ class Scale:
 
     @property
     def marks(self) -> list[float]:
-        """The numbers that a legend has, evenly apart."""
+        """The numbers of a legend, evenly spaced."""
         return [-self.most, 0.0, self.most] if self.signed else [0.0, self.most / 2, self.most]
 
 
 def channels(colour: str) -> RGB:
-    """A colour of the sheet as three numbers."""
+    """A colour of the sheet as three numbers, red, green, blue."""
     r, g, b = bytes.fromhex(colour[1:])
     return r, g, b
 

@@ -22,7 +22,7 @@ def curve(
     between: tuple[np.ndarray, np.ndarray] | None = None,
     beside: Mapping[str, np.ndarray] | None = None, said: str = "",
 ) -> Picture:  # fmt: skip
-    """Points with a line between neighbours; what is not a finite number is left out.
+    """Points with a line between neighbours; points that are not finite are left out.
 
     The band is ``between`` two others, and dashed lines with their names are ``beside`` what is
     ``said`` of the points.

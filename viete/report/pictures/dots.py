@@ -23,7 +23,7 @@ MARKS = "ox+*#%@&"
 
 @dataclass(frozen=True)
 class Dot:
-    """A point, the group that it is of, and its name."""
+    """A point, its group and its name."""
 
     x: float
     y: float
@@ -33,7 +33,7 @@ class Dot:
 
 @dataclass(frozen=True)
 class NumberAxis:
-    """The numbers of an axis: what they are, and where they begin and end."""
+    """The numbers of an axis: their name, and where they begin and end."""
 
     name: str
     low: float
@@ -42,7 +42,7 @@ class NumberAxis:
 
     @classmethod
     def of(cls, name: str, values: Sequence[float]) -> NumberAxis:
-        """An axis with room for all of these."""
+        """An axis with room for all these numbers."""
         finite = [v for v in values if np.isfinite(v)] or [0.0, 1.0]
         low, high = min(finite), max(finite)
         high = high if high > low else low + 1
@@ -51,7 +51,7 @@ class NumberAxis:
         return cls(name, min(low - room, ticks[0]), max(high + room, ticks[-1]), ticks)
 
     def share(self, value: float) -> float:
-        """How far along the axis a number is, from 0 to 1."""
+        """The place of a number along the axis, from 0 to 1."""
         return (value - self.low) / (self.high - self.low)
 
 
@@ -59,7 +59,7 @@ def scatter(
     title: str, dots: Sequence[Dot], axes: tuple[str, str], groups: Sequence[str] = (),
     note: str = "",
 ) -> Picture:  # fmt: skip
-    """Points over two axes; a few have their names beside them, all say them."""
+    """Points over two axes; a few are labelled with their names, all show them as tooltips."""
     dots = [d for d in dots if np.isfinite([d.x, d.y]).all()]
     across, up = (
         NumberAxis.of(axes[0], [d.x for d in dots]),
@@ -95,9 +95,7 @@ def rows_of_dots(
     title: str, names: Sequence[str], rows: Sequence[Sequence[tuple[float, str]]], axis: str,
     mark: float | None = None,
 ) -> Picture:  # fmt: skip
-    """A row of numbers for each group, and a line where ``mark`` is; dots are spread up and down
-    so that they can be told apart.
-    """
+    """A row of dots for each group, spread up and down to be distinct, and a line at ``mark``."""
     across = NumberAxis.of(
         axis, [v for row in rows for v, _ in row] + ([] if mark is None else [mark])
     )
@@ -129,7 +127,7 @@ def rows_of_dots(
 
 
 def grid_across(axis: NumberAxis, tall: float) -> list[str]:
-    """Lines up at the ticks of an axis, their numbers and its name."""
+    """Vertical lines at the ticks of an axis, their numbers and its name."""
     out = []
     for tick in axis.ticks:
         x = LEFT + WIDE * axis.share(tick)
@@ -139,7 +137,7 @@ def grid_across(axis: NumberAxis, tall: float) -> list[str]:
 
 
 def circle(x: float, y: float, group: int, said: str) -> str:
-    """One dot, which says what it is."""
+    """One dot, with its name as a tooltip."""
     return (
         f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{SERIES[group % len(SERIES)]}" '
         f'fill-opacity="0.6"><title>{escape(label(said, 160))}</title></circle>'
@@ -160,7 +158,7 @@ def legend(groups: Sequence[str], y: float) -> list[str]:
 def in_text(
     dots: Sequence[Dot], across: NumberAxis, up: NumberAxis, groups: Sequence[str], note: str
 ) -> tuple[str, ...]:  # fmt: skip
-    """The points as characters, one a group."""
+    """The points as characters, a different one for each group."""
     cells = [[" "] * COLUMNS for _ in range(LINES)]
     for d in dots:
         row = LINES - 1 - place(up.share(d.y), LINES)
@@ -172,7 +170,7 @@ def in_text(
 
 
 def place(share: float, count: int) -> int:
-    """Which of so many cells a share of the way is in."""
+    """The cell for a share of the way, of ``count`` cells."""
     return min(count - 1, max(0, int(share * count)))
 
 

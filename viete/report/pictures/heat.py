@@ -26,7 +26,7 @@ TEXT_ROWS, TEXT_COLUMNS = 60, 60
 
 @dataclass(frozen=True)
 class HeatPanel:
-    """One matrix of a grid, and what it is of."""
+    """One matrix of a grid, and its title."""
 
     title: str
     values: np.ndarray
@@ -38,7 +38,7 @@ def heat(
 ) -> Picture:  # fmt: skip
     """Matrices of one shape, with the labels of their rows and columns, on one scale.
 
-    ``across`` says how many stand side by side, where that has a meaning.
+    ``across`` is the number side by side, where that has a meaning.
     """
     shown = panels[:MOST_PANELS]
     scale = Scale.of(np.concatenate([p.values.reshape(-1) for p in shown] or [np.zeros(1)]))
@@ -57,7 +57,7 @@ def grid(
     panels: Sequence[HeatPanel], rows: Sequence[str], columns: Sequence[str], axes: tuple[str, str],
     scale: Scale, across: int,
 ) -> tuple[list[str], float, float]:  # fmt: skip
-    """The panels side by side and below each other; labels stand at the first and last of them."""
+    """The panels in rows; labels only at the first and last panels."""
     n, m = len(rows), len(columns)
     across = across if 0 < across <= 16 else side_by_side(len(panels))
     named = [label(x) for x in rows], [label(x) for x in columns]
@@ -89,13 +89,13 @@ def grid(
 
 
 def side_by_side(count: int) -> int:
-    """How many panels of so many stand in a row: as square as can be, and without a gap."""
+    """The number of panels in a row: as square as possible, without a gap."""
     least = ceil(sqrt(count))
     return next((k for k in range(least, least + 3) if count % k == 0), ceil(sqrt(count * 1.6)))
 
 
 def plain(names: Sequence[str]) -> bool:
-    """Whether labels are numbers alone, which do not say of what."""
+    """Whether labels are only numbers, so that the axis needs its name."""
     return all(name.isdigit() for name in names)
 
 
@@ -103,7 +103,7 @@ def cells(
     values: np.ndarray, names: tuple[Sequence[str], Sequence[str]], axes: tuple[str, str],
     scale: Scale, x: float, y: float, cell: float,
 ) -> list[str]:  # fmt: skip
-    """The cells of one matrix; each says its number where there are not too many."""
+    """The cells of one matrix, each with its number if they are few."""
     n, m = values.shape
     if n * m > MOST_CELLS or cell < 3:
         return [image(values, scale, x, y, m * cell, n * cell)]
@@ -123,7 +123,7 @@ def cells(
 def image(
     values: np.ndarray, scale: Scale, x: float, y: float, width: float, height: float
 ) -> str:  # fmt: skip
-    """A matrix as a picture of one dot a number, in the SVG itself."""
+    """A matrix as an image with one pixel for each number, inside the SVG."""
     inks = [scale.ink(float(v)) for v in values.reshape(-1)]
     pixels = np.array([(*channels(hue), round(255 * share)) for hue, share in inks], np.uint8)
     n, m = values.shape
@@ -145,7 +145,7 @@ def image(
 def row_labels(
     names: Sequence[str], axis: str, x: float, y: float, cell: float, small: bool
 ) -> list[str]:  # fmt: skip
-    """Labels to the left of a matrix; of small cells the name of the axis alone."""
+    """Labels to the left of a matrix; for small cells only the name of the axis."""
     middle = y + len(names) * cell / 2
     if small:
         turn = f'transform="rotate(-90 {x - 8:.1f} {middle:.1f})"'
@@ -160,7 +160,7 @@ def row_labels(
 
 
 def slope(cell: float) -> float:
-    """How deep a turned label of length 1 goes: down at once where slanted ones would touch."""
+    """The height of a turned label of length 1: vertical where slanted ones would touch."""
     return 0.75 if cell > SIZE * 1.6 else 1.0
 
 
@@ -211,7 +211,7 @@ def in_text(
     panels: Sequence[HeatPanel], rows: Sequence[str], columns: Sequence[str], axes: tuple[str, str],
     scale: Scale, colour: bool,
 ) -> list[str]:  # fmt: skip
-    """Each matrix as rows of two characters a number; of a large one its beginning."""
+    """Each matrix as rows of two characters for each number; of a large one its beginning."""
     n, m = min(len(rows), TEXT_ROWS), min(len(columns), TEXT_COLUMNS)
     names = [label(x, 20) for x in rows[:n]]
     wide = max(map(display_width, (*names, axes[0])), default=0)

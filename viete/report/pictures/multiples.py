@@ -26,7 +26,7 @@ NEAR = 14  # between two lines of text
 
 @dataclass(frozen=True)
 class LinePanel:
-    """A panel of a grid: what it is of, and its lines by their names, a number for each step."""
+    """A panel of a grid: its title, and its lines by their names, a number for each step."""
 
     title: str
     lines: Mapping[str, np.ndarray]
@@ -34,7 +34,7 @@ class LinePanel:
 
     @property
     def values(self) -> np.ndarray:
-        """All its finite numbers."""
+        """All finite numbers of the panel."""
         found = np.concatenate([self.within, *(np.asarray(v, float) for v in self.lines.values())])
         return found[np.isfinite(found)]
 
@@ -43,8 +43,10 @@ def multiples(
     title: str, steps: Sequence[int], panels: Sequence[LinePanel], across: int = 0,
     together: bool = True, marks: Mapping[int, str] | None = None,
 ) -> Picture:  # fmt: skip
-    """The panels, ``across`` in a row. ``together`` they have one scale, and each shows the others
-    pale. ``marks`` are steps with a word for each.
+    """The panels, ``across`` in a row, as one picture.
+
+    With ``together`` they have one scale, and each shows the others pale. ``marks`` are steps with
+    a word for each.
     """
     across = across if 0 < across <= 8 else min(len(panels), 4)
     deep = math.ceil(len(panels) / across)
@@ -77,14 +79,14 @@ def multiples(
 
 
 class StepAxis:
-    """Where steps are across: evenly, or by their logarithms where they double."""
+    """The horizontal axis of steps: even, or logarithmic where they double."""
 
     def __init__(self, steps: Sequence[int], wide: float) -> None:
         self.steps, self.wide, self.last = steps, wide, max(steps)
         self.log = self.last > 16 * max(float(np.median(steps)), 1)
 
     def place(self, step: float) -> float:
-        """Where a step is, from 0 to the width."""
+        """The place of a step, from 0 to the width."""
         f = math.log1p if self.log else float
         return self.wide * f(step) / (f(self.last) or 1.0)
 
@@ -100,7 +102,7 @@ class StepAxis:
 
 @dataclass(frozen=True)
 class Height:
-    """Where numbers are in a panel: the least and the greatest of its scale, and its height."""
+    """The vertical axis of a panel: the least and the greatest of its scale, and its height."""
 
     low: float
     high: float
@@ -117,12 +119,12 @@ class Height:
         return cls(min(low, ticks[0]), max(high, ticks[-1]), tall, tuple(ticks))
 
     def place(self, value: float) -> float:
-        """Where a number is, from the top."""
+        """The place of a number, from the top."""
         return self.tall * (1 - (value - self.low) / (self.high - self.low))
 
 
 def axes(over: StepAxis, height: Height, named: bool) -> list[str]:
-    """The lines of round numbers, and these where they are not said by a neighbour."""
+    """The lines at round numbers, with these numbers unless a neighbour shows them."""
     out = []
     for value in height.ticks:
         y = height.place(value)
@@ -173,13 +175,13 @@ def drawn(panel: LinePanel, over: StepAxis, height: Height) -> list[str]:
 
 
 def brief(value: float, height: Height) -> str:
-    """A number in the digits that can be seen at this height."""
+    """A number with the digits that are visible at this height."""
     digits = max(0, 2 - math.floor(math.log10(height.high - height.low)))
     return f"{round(value, digits) + 0.0:.4g}".replace("-", "−")
 
 
 def clear(y: float, taken: Sequence[float]) -> float:
-    """The nearest height above where no word stands yet."""
+    """The nearest free height above, for a word."""
     while any(abs(y - other) < NEAR for other in taken):
         y -= NEAR / 2
     return y
@@ -189,7 +191,7 @@ def path(
     over: StepAxis, height: Height, values: np.ndarray, colour: str, width: float,
     opacity: float = 1.0,
 ) -> str:  # fmt: skip
-    """A line through the numbers that are finite."""
+    """A line through the finite numbers."""
     at = " ".join(f"{over.place(s):.1f},{height.place(float(v)):.1f}"
                   for s, v in zip(over.steps, values, strict=True) if np.isfinite(v))  # fmt: skip
     return (f'<polyline points="{at}" fill="none" stroke="{colour}" stroke-width="{width}" '
@@ -199,7 +201,7 @@ def path(
 def sparks(
     panels: Sequence[LinePanel], over: StepAxis, shared: bool, colour: bool
 ) -> tuple[str, ...]:  # fmt: skip
-    """A line of characters for each line, with its first and last number."""
+    """One text line for each line, with its first and last number."""
     whole = np.concatenate([p.values for p in panels])
     rows = [(label(f"{p.title}, {name}" if name else p.title, 60), np.asarray(v, float),
              whole if shared else p.values)

@@ -36,7 +36,7 @@ class Picture:
 
     @property
     def svg(self) -> str:
-        """The picture as a file: on its own paper, so that it can be read on a dark page too."""
+        """The picture as a file: with a background, so that it is readable on a dark page too."""
         title = measure(label(self.title, 200), 15)
         width = max(self.width, 200, title) + 2 * MARGIN
         height = self.height + HEAD + MARGIN
@@ -58,8 +58,9 @@ class Picture:
         return "\n".join((self.title, "", *(self.coloured if colour else self.lines))) + "\n"
 
     def save(self, path: str | Path) -> Path:
-        """Write the SVG, whole or not at all. Raises VieteError where that cannot be, and for a
-        name that says another format.
+        """Write the SVG, whole or not at all.
+
+        Raises VieteError where the file cannot be written, and for a name with another format.
         """
         if Path(path).suffix.lower() not in ("", ".svg"):
             raise VieteError(f"a picture can be saved as .svg, not as {Path(path).suffix}: {path}")
@@ -68,7 +69,7 @@ class Picture:
         return Path(path)
 
     def above(self, other: Picture) -> Picture:
-        """Both in one, with this title."""
+        """This picture above another, with this one's title."""
         at = self.height + 34
         moved = f'<g transform="translate(0 {at:.0f})">', *other.body, "</g>"
         return Picture(
@@ -105,7 +106,7 @@ def stacked(pictures: Sequence[Picture], title: str = "") -> Picture:
 
 
 def heading(title: str) -> str:
-    """The title: a formula as in a text, words as they are."""
+    """The title: a formula typeset, words as they are."""
     if _FORMULA.fullmatch(title):
         return formula_text(MARGIN, 30, title, 18, fill=INK, font_family=SERIF)
     return letters(MARGIN, 29, title, INK, more='font-size="15" font-weight="600"')
@@ -122,13 +123,13 @@ def letters(
 
 
 def label(text: str, most: int = LONGEST) -> str:
-    """A label that can be shown, and is not too long."""
+    """A label with printable characters, cut if it is too long."""
     text = printable(text, 400)
     return text if display_width(text) <= most else f"{text[: most - 2]}…{text[-1]}"
 
 
 def measure(text: str, size: float = SIZE) -> float:
-    """The width of a text, on the safe side."""
+    """The width of a text, rather too wide."""
     return display_width(text) * size * 0.58
 
 

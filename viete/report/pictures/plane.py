@@ -22,7 +22,7 @@ NEAR = 0.05  # of the longest: what is shorter lies at the origin, and has no na
 
 
 def is_plane(values: np.ndarray, columns: Sequence[str]) -> bool:
-    """Whether each row is a point in the plane: two numbers that nothing has named."""
+    """Whether each row is a point in the plane: two entries without names."""
     return list(columns) == ["0", "1"] and values.shape[-2] <= MOST_ROWS
 
 
@@ -58,7 +58,7 @@ def plane(
 
 
 def ground(x: float, y: float, side: float, unit: float) -> list[str]:
-    """The axes around a point, and the circle of radius 1 where it is to be seen."""
+    """The axes around a point, and the circle of radius 1 where it is in view."""
     half = side / 2
     out = [f'<path d="M{x - half:.1f} {y:.1f}h{side:.1f}M{x:.1f} {y - half:.1f}v{side:.1f}" '
            f'stroke="{LINE}" fill="none"/>']  # fmt: skip
