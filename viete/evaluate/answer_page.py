@@ -91,7 +91,7 @@ def table(answer: Answer, width: int = WIDTH) -> TextTable:
 
     def cell(place: tuple[int, ...]) -> str:
         text = str(spelled(values[place]))
-        names = None if vector else answer.names  # of a vector the columns have them
+        names = None if vector else answer.names  # for a vector, the columns have them
         return text if names is None else f"{label(names[place])} {text}"
 
     head, tail = fitting(column, len(columns), room)
@@ -160,7 +160,7 @@ def label(text: str, most: int = LABEL) -> str:
 def literal(text: str) -> str:
     """A text that a document shows unchanged, whatever characters it contains."""
     if text.count("`") == 1 and not set(text) & {"$", "*"}:
-        return text  # it begins no code, and nothing in it is markup
+        return text  # it contains neither code nor markup
     return f"`{text.replace('`', 'ˋ')}`"
 
 
@@ -170,7 +170,7 @@ def literal(text: str) -> str:
 def number(x: Any) -> str:
     """A single number with all its reliable digits."""
     if isinstance(x, np.void):
-        return "[" + ", ".join(map(repr, x.tolist())) + "]"  # rounded, bounds need not hold
+        return "[" + ", ".join(map(repr, x.tolist())) + "]"  # rounded bounds need not hold
     if isinstance(x, np.bool_ | bool | np.integer | int) or not isinstance(x, float | np.floating):
         return str(x)
     digits = {2: 4, 4: 7}.get(getattr(x, "itemsize", 8), 10)

@@ -59,7 +59,7 @@ MOST_VALUES, MOST_BLOCKS = 100_000_000, 10_000  # of an index letter
 Lookup = Callable[[str, tuple[int, ...]], Value]
 
 EXACT = (-(2**53), 2**53)  # whole numbers among float64, as constants are computed
-USUAL = (1 - 2**31, 2**31 - 1)  # of an array of whole numbers that says nothing else
+USUAL = (1 - 2**31, 2**31 - 1)  # of an array of whole numbers without an interval
 
 
 class Arrays(Algebra[Value, Env[Value]]):
@@ -70,8 +70,8 @@ class Arrays(Algebra[Value, Env[Value]]):
     """
 
     zero = 0
-    divides = True  # whether whole numbers are divided as such where a quotient is rounded down
-    sparse = False  # whether sums of few terms for each row are made of those rows alone
+    divides = True  # whether floor of a quotient of whole numbers is a whole-number division
+    sparse = False  # whether sums with few terms for each row only compute those rows
 
     def __init__(
         self, card: CardData, sizes: Mapping[str, Fraction], like: Array, lookup: Lookup,
@@ -83,9 +83,9 @@ class Arrays(Algebra[Value, Env[Value]]):
         self.numpy = is_numpy_array(like)
         self.writes = self.backend.writes
         self.int64, self.within = self.backend.int64, self.backend.within
-        # An array that is made while a function is transformed is that transformation's alone.
+        # An array made while a function is transformed belongs to that transformation.
         self.memo = {} if memo is None or self.backend.transforming() else memo
-        # What is kept in the memo as an array of this kind must not reach a run on another kind.
+        # An array in the memo must not reach a run on arrays of another kind.
         self.kind = (self.xp.__name__, str(like.dtype), str(device_of(like)))
         index: dict[str, int | Letter] = {}
         for i in card.indices:
@@ -205,7 +205,7 @@ class Arrays(Algebra[Value, Env[Value]]):
         if const:
             return np, [plain(v.array) for v in values], True, interval
         whole = interval is not None and None not in of
-        if op in COMPARISONS and whole:  # which have to be whole numbers there themselves
+        if op in COMPARISONS and whole:  # whose operands must be whole numbers there
             whole = all(interval_of("floor", [x], within) is not None for x in of)
         rule = self.wholes if whole else self.reals
         return self.xp, [rule(v) for v in values], False, interval
@@ -357,7 +357,7 @@ class Arrays(Algebra[Value, Env[Value]]):
         where = at.array.astype(np.int64) if at.const else at.array
         if at.const and not const:
             where = self.xp.asarray(where, device=device_of(self.like))
-        elif not at.const and "float" in str(where.dtype):  # as floor gives them
+        elif not at.const and "float" in str(where.dtype):  # as results of floor
             where = xp.astype(where, self.int64)
         where = where - first if first else where
         if not inside:
@@ -371,7 +371,7 @@ class Arrays(Algebra[Value, Env[Value]]):
             shape = (*array.shape[:axis], *where.shape, *array.shape[axis + 1 :])
             axes = (*v.axes[:axis], *at.axes, *v.axes[axis + 1 :])
             return Value(xp.reshape(out, shape), axes, const, True, v.interval)
-        # Some axes of the places are axes of the value too: pick along them together.
+        # Some axes of the indices are axes of the value too: pick along them together.
         extra = tuple(a for a in at.axes if a not in v.axes)
         order = tuple(a for a in v.axes if a != label) + (label,)
         big = permute(xp, array, v.axes, order)
@@ -392,7 +392,7 @@ class Arrays(Algebra[Value, Env[Value]]):
         """Indices that `check_places` could not check against ``size``, because they are traced."""
         if not traced(where):
             return where
-        # JAX would count negative ones from the end, and gives NaN for what is too large.
+        # JAX would count negative indices from the end, and gives NaN for indices too large.
         return self.xp.where(where < 0, size, where)
 
     # -- binders -----------------------------------------------------------------------------------
@@ -511,7 +511,7 @@ class Arrays(Algebra[Value, Env[Value]]):
         if key:
             if len(self.memo) > 512:
                 self.memo.clear()
-            self.memo[key] = (args, found)  # holding the arguments keeps their ids their own
+            self.memo[key] = (args, found)  # kept, so that the arguments' ids are not reused
         return found
 
     def reusable(self, v: Value) -> Value:
@@ -541,7 +541,7 @@ class Arrays(Algebra[Value, Env[Value]]):
                 for a, v in zip(arrays, args, strict=True)
             ]
         if op == "where" and not const and not any(hasattr(a, "shape") for a in arrays[1:]):
-            # Of two plain numbers one must say what kind of array they make.
+            # One of two plain numbers must determine the dtype of the array.
             there = {} if self.numpy else {"device": device_of(self.like)}
             dtype = self.like.dtype if interval is None else self.int64
             dtype = xp.bool if isinstance(arrays[1], bool) else dtype
@@ -601,7 +601,7 @@ class Arrays(Algebra[Value, Env[Value]]):
             y = xp.reshape(y, (*lead, math.prod(k), math.prod(n)))
         if interval is None or const or "cuda" not in str(device_of(x)):
             out = xp.matmul(x, y)
-        else:  # which multiplies no matrices of whole numbers
+        else:  # CUDA does not multiply matrices of whole numbers
             out = xp.astype(xp.matmul(*(xp.astype(z, xp.float64) for z in (x, y))), self.int64)
         if len(m) != 1 or len(n) != 1:
             out = xp.reshape(out, (*lead, *m, *n))

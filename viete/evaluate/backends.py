@@ -313,7 +313,7 @@ class NumPy(Backend):
         return out
 
     def relu_back(self, g: Array, y: Array) -> Array | None:
-        bits = f"i{g.itemsize}"  # of which 0 times any number is 0, and of NaN as well
+        bits = f"i{g.itemsize}"  # as whole numbers, 0 times any number is 0, also for NaN
         return np.multiply(g.view(bits), y > 0, dtype=bits).view(g.dtype)
 
     def less_onehot(self, p: Array, t: Array) -> Array | None:
@@ -409,7 +409,7 @@ class Torch(Backend):
 
     def relu_back(self, g: Array, y: Array) -> Array | None:
         if not self.writes or y.device.type != "cpu" or bool(y.sum().isnan()):
-            return None  # the kernel takes NaN for greater than 0
+            return None  # the kernel treats NaN as greater than 0
         from torch import ops
 
         return ops.aten.threshold_backward(g, y, 0)
@@ -476,4 +476,4 @@ def without_targets(xp: Any, p: Array, t: Array, rows: Array) -> Array:
     return p
 
 
-CONSTANTS = NumPy(np)  # in which what depends on no weight and no input is computed
+CONSTANTS = NumPy(np)  # for values that depend on no weight and no input

@@ -18,7 +18,7 @@ from viete.graph.conditions import unmet
 from viete.notation.printer import show
 from viete.notation.tree import Apply, Expr, Table, walk
 
-KEY = "tables of changed places"  # of what is found once for a program
+KEY = "tables of changed places"  # of results found once for a program
 
 Changed = tuple[Equation, Table, Expr]  # an equation, a table in it, and its condition
 

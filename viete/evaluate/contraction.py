@@ -33,7 +33,7 @@ from viete.notation.tree import (
 )
 
 HELD = Symbol("argument", "□")
-MEAN = object()  # in the place of an array: what takes the mean away
+MEAN = object()  # replaces an array: subtracts the mean
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class Contraction:
         self.leaves: dict[tuple[object, ...], Factor] = {}
         self.products = ProductMemo()
         self.counts: dict[Expr, int] = {}
-        self.whole: set[Expr] = set()  # what is one factor though it looks like several
+        self.whole: set[Expr] = set()  # formulas that are one factor though they look like several
 
     def value(self, e: Expr, env: Env[Value]) -> Value:
         """The value of a formula; letters that ``env`` has as axes become axes of the value."""
@@ -213,7 +213,7 @@ class Contraction:
                 within, label = self.arrays.bound(e, env)
                 inner = self.network(e.body, within)
                 if any(label in f.axes for f in inner.factors):
-                    name = self.fresh()  # another sum beside this one may have the same letter
+                    name = self.fresh()  # another sum may have the same letter
                     return inner.renamed(**{label: name}).summed(name)
             case Apply(_, (a,)) if card.applies(e, "centred"):
                 inner = self.network(a, env)
@@ -294,7 +294,7 @@ class Contraction:
         if not a.core or not b.core:
             return a.times(b)
         name, vector = self.fresh(), ROW not in b.core
-        if COL not in a.core:  # a column, as a matrix with one
+        if COL not in a.core:  # a column, as a matrix with one column
             a = leaf(self.arrays.column(self.contracted(a)), a.letters)
         a = a.renamed(col=name)
         b = b.renamed(col=name) if vector else b.renamed(row=name)

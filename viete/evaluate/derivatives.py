@@ -108,7 +108,7 @@ def backward(
             f"there is no derivative of {show(of)} by {show(by)}: no equation leads from one to "
             f"the other", *source.place(of),
         )  # fmt: skip
-    # A dimension may have another name there, where a value has its name too.
+    # A dimension may be renamed there if a value has the same name.
     names = {a.name: b.name for a, b in zip(card.dims, back.dims, strict=False)}
     sizes = {names[name]: n for name, n in run.sizes.items()}
     origins = {name: Origin(run, name, {}) for name in whole_names(card)}

@@ -35,8 +35,8 @@ def execute(
     pieces = fed.pieces() if names is not None and out.arrays.writes and not put else []
     if not pieces:
         out.compute(names)
-    # The sequences of a batch have nothing to do with each other: a few at a time, what is between
-    # the inputs and the wanted values stays in the cache, and never lies there for all of them.
+    # The sequences of a batch are independent. A few at a time, the values between the inputs and
+    # the wanted values stay in the cache, and never need memory for all sequences.
     given, batch = set(fed.store), pieces[-1][0].stop if pieces else 0
     for place, store in pieces:
         part = Run(ready, store, fed.like, fed.sizes, quick)

@@ -91,7 +91,7 @@ class FactoredMatrix:
             return FactoredMatrix(other @ self.A, self.B)
         return FactoredMatrix(other, self.AB)
 
-    # NumPy must not take the product apart into products with each entry.
+    # NumPy must not split the product into products with each entry.
     __array_ufunc__ = None
 
     def __mul__(self, scalar: Any) -> FactoredMatrix:
@@ -198,7 +198,7 @@ class FactoredMatrix:
 def composition_scores(left: FactoredMatrix, right: FactoredMatrix) -> Array:
     """``|L R| / (|L| |R|)``, in Frobenius norms, for every pair of two families: (…, …)."""
     xp, lead = left.xp, left.ndim - 2
-    ends, starts = left.collapse_l(), right.collapse_r()  # with the norms of L, R and, times, L R
+    ends, starts = left.collapse_l(), right.collapse_r()  # norms: of L, R and, multiplied, L R
     for _ in range(right.ndim - 2):
         ends = ends[..., None, :, :]
     norms = [xp.sqrt(xp.sum(xp.square(x), axis=(-2, -1))) for x in (ends, starts, ends @ starts)]

@@ -57,7 +57,7 @@ class FastArrays(Arrays):
         if quick is None or args[0].const or COL not in args[0].axes:
             return None
         if name in VERSIONS.keys() - PLACES.keys() and self.interval(args[0]) is not None:
-            return None  # the definition makes whole numbers of them
+            return None  # the definition returns whole numbers for them
         return quick(self, args)
 
     def sum_of_rows(self, kept: Array, rows: Mapping[str, Value], term: Term) -> Array | None:

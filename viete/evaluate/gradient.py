@@ -29,7 +29,7 @@ class Summing(FastArrays):
     """
 
     batch = 1
-    sparse = False  # backward equations read what is inside of the sums
+    sparse = False  # backward equations read values inside the sums
 
     def over_batch(self, e: Expr, env: Env) -> Value:
         match e:
@@ -105,7 +105,7 @@ class Gradients:
         self.program = Program(grad(card, of))
         keys = {p.name: partial(p.symbol).key for p in card.parameters}
         used = {key for s in self.program.steps for key, _ in s.needs}
-        # A gradient that others are made from is summed over the batch in the end.
+        # A gradient that other values depend on is summed over the batch at the end.
         self.program.leaves = frozenset(keys.values()) - used
         made = {s.makes for s in self.program.steps}
         members = {name: (keys[p.name], loops)

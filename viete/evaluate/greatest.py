@@ -34,7 +34,7 @@ def greatest_in_torch(z: Array, k: int) -> Array:
     none = z.isnan()
     low = z.masked_fill(none, -float("inf"))
     order = low.argsort(dim=-1, descending=True, stable=True)
-    if none.any():  # behind what is as small
+    if none.any():  # after equally small entries
         last = none.gather(-1, order).to(z.dtype)
         order = order.gather(-1, last.argsort(dim=-1, stable=True))
     place = order.argsort(dim=-1)

@@ -285,7 +285,7 @@ def amount(card: CardData, text: Text) -> float:
         value = math.nan if isinstance(found, bool) or np.ndim(found) else float(found)
     except VieteError as error:
         raise text.error(error.message) from None
-    except (KeyError, OverflowError):  # an index range without its size; beyond what a float holds
+    except (KeyError, OverflowError):  # an index range without its size; too large for a float
         value = math.nan
     if not math.isfinite(value):
         raise text.error("this is not one finite number")

@@ -26,11 +26,11 @@ from viete.graph.card import Input
 from viete.notation.printer import show
 from viete.notation.tree import Ref
 
-NO_TARGET = -100  # of a position that has none, in the library's losses and in PyTorch
-SMALL = 8 * 2**20  # bytes of weights that may be held from one run to the next
+NO_TARGET = -100  # of a position without a target, in the library's losses and in PyTorch
+SMALL = 8 * 2**20  # bytes of weights that may be cached from one run to the next
 STRIDES = operator.attrgetter("strides")
 NO_WEIGHT = np.zeros(0)
-PIECE = 1024  # positions: what a layer makes of them fits the cache, and keeps the cores busy
+PIECE = 1024  # positions: a layer's values for them fit the cache, and keep the cores busy
 
 
 class Feeding:
@@ -227,7 +227,7 @@ def layout_of(weights: Mapping[str, Array]) -> Any:
     like = next(iter(weights.values()), NO_WEIGHT)
     try:
         if is_numpy_array(like):
-            # The memory stays, and the count of entries: so the strides tell the shape as well.
+            # Memory and number of entries cannot change, so the strides determine the shape too.
             return [*map(STRIDES, weights.values())]
         if not is_torch_array(like):
             return None if any(map(traced, weights.values())) else ()
@@ -265,7 +265,7 @@ def as_input(item: Input, given: Array, like: Array) -> Array:
     if is_numpy_array(like):
         return host(given).astype(np.int64 if whole else like.dtype)
     dtype = backend_of(like).int64 if whole else like.dtype
-    if array_namespace(given) is not xp:  # one library reads another's bytes as it likes
+    if array_namespace(given) is not xp:  # libraries read each other's bytes in different ways
         given = np.array(host(given))
     elif is_torch_array(given):
         return given.to(like.device, dtype, copy=True)
@@ -321,7 +321,7 @@ def check_each(ready: Program, weights: Mapping[str, Array]) -> None:
         )
     check_names(ready, weights)
     kinds = set()
-    with np.errstate(all="ignore"):  # once: it takes as long as to look at a small weight
+    with np.errstate(all="ignore"):  # once: it takes as long as checking a small weight
         for name, w in weights.items():
             if not is_array_api_obj(w):
                 exact = isinstance(w, list | Fraction)
@@ -353,7 +353,7 @@ def finite(w: Array) -> bool:
         return True
     xp = array_namespace(w)
     total = xp.isfinite(xp.sum(w))
-    if is_jax_array(total) and traced(total):  # as under `jax.jit` of arrays that are known
+    if is_jax_array(total) and traced(total):  # as for known arrays under `jax.jit`
         return finite(host(w))
     return bool(total) or bool(xp.all(xp.isfinite(w)))
 

@@ -25,9 +25,9 @@ from viete.evaluate.labelled import (
 from viete.evaluate.schedule import Member, Program
 from viete.notation.tree import Idx, Ref
 
-# What takes a value's place, given it and how many sequences the run has (None: no batch).
+# The replacement of a value, given the value and the batch size (None: no batch).
 Intervention = Callable[[Value, int | None], Value]
-# An array or a function of one, by name; what works on labelled values, as hooks do, by member.
+# By name: an array, or a function of one. By member: a function of labelled values, as for hooks.
 Put = Mapping[str | Member, Any]
 
 

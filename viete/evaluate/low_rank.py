@@ -14,8 +14,8 @@ from viete.evaluate.labelled import COL, Value, permute
 if TYPE_CHECKING:
     from viete.evaluate.contraction import Contraction, Factor, Network
 
-TRIANGLE = object()  # in the place of an array, in the memory of products
-WORTH = 32  # times the rank the rows must be: factorizing is far slower than multiplying
+TRIANGLE = object()  # replaces an array, in the memory of products
+WORTH = 32  # least ratio of rows to rank: factorizing is far slower than multiplying
 
 
 def narrow(it: Contraction, net: Network) -> Network:

@@ -15,11 +15,11 @@ from viete.errors import VieteError
 from viete.graph.card import CardData
 from viete.notation.tree import Num
 
-# Bytes of a fraction with its place in an array (measured), and of a value of an exact run, which
-# also keeps how it came about.
+# Bytes of a fraction with its place in an array (measured), and of a value of an exact run with
+# its derivation.
 WEIGHT, VALUE = 80, 400
-MOST = 1 << 56  # numbers, whose bytes and gradients 64 bits still count
-LONG = 200_000  # exact operations, some seconds where they are not of fractions alone
+MOST = 1 << 56  # numbers: their bytes and gradients can still be counted in 64 bits
+LONG = 200_000  # exact operations, some seconds if not all on fractions
 
 
 def available() -> int | None:

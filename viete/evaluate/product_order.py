@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
-MOST = 8  # factors of which all orders are compared; of more, the cheapest pair comes first
+MOST = 8  # factors up to which all orders are compared; above, the cheapest pair comes first
 Sizes = tuple[tuple[str, int], ...]
 Made = dict[object, float]  # what each product costs
 

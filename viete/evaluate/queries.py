@@ -24,7 +24,7 @@ from viete.notation.tree import Bind, Expr, Idx, num, rebuilt, walk
 if TYPE_CHECKING:
     from viete.evaluate.run import Run
 
-Turn = Mapping[str, int]  # a number for each letter of blocks
+Turn = Mapping[str, int]  # a number for each block letter
 
 
 @dataclass(frozen=True)
@@ -80,10 +80,10 @@ def with_bounds(run: Run, e: Expr, bounds: Mapping[Bind, Places]) -> Expr:
 def turns(run: Run, e: Expr) -> tuple[Turn, ...]:
     """The blocks in which a formula has a value, by its free block letters."""
     loose = run.program.model.block_letters(e)
-    if not loose:  # as almost every formula: it need not be walked
+    if not loose:  # as in almost every formula, which need not be walked then
         return ({},)
     letters = dict.fromkeys(x.name for x in walk(e) if isinstance(x, Idx) and x.name in loose)
-    # What stands before the first block, as x^0, and after the last, as x^{i-1}, counts too.
+    # Values before the first block, as x^0, and after the last, as x^{i-1}, count too.
     ranges = [range_of(run, e, letter) for letter in letters]
     wider = (range(r.start - 1, r.stop + 1) for r in ranges)
     found = [dict(zip(letters, k, strict=True)) for k in product(*wider)]

@@ -84,10 +84,10 @@ class Run(Mapping[str, Array]):
     ) -> None:  # fmt: skip
         self.program, self.store, self.sizes = program, store, dict(sizes)
         self.wanted: set[Member] | None = None
-        self.origins: Mapping[str, Origin] = {}  # of what is looked up in another run
-        self.metric: Mapping[str, Expr] = {}  # of each value, the number that ∂ of it is of
+        self.origins: Mapping[str, Origin] = {}  # of values looked up in another run
+        self.metric: Mapping[str, Expr] = {}  # by value, the number that its ∂ differentiates
         self.interventions = put or {}
-        self.missing: dict[Member, str] = {}  # what could not be computed, and for want of what
+        self.missing: dict[Member, str] = {}  # values not computed, with what they lack
         self.arrays = self.meaning(program.model, sizes, like, self.lookup, quick, program.memo)
         self.derived = {e.name: e for e in program.model.derived}
         replaced = {key for key, _ in self.interventions}
@@ -162,7 +162,7 @@ class Run(Mapping[str, Array]):
         """A run of another card in the same arithmetic, whose values come from other runs."""
         out = type(self)(ready, store, self.arrays.like, sizes, self.arrays.fast)
         out.origins, out.wanted = origins, set()
-        own = self.scope  # a token is one of this run's model
+        own = self.scope  # tokens are those of this run's model
         out.scope = replace(ready.scope, words=own.words, text=own.text, vector=own.vector,
                             spelled=own.spelled)  # fmt: skip
         return out
@@ -490,7 +490,7 @@ class Run(Mapping[str, Array]):
         slots = equation.left.symbol.slots
         if not (isinstance(equation.right, Apply) and equation.right.op == "prod"):
             return None
-        if equation.left.index != tuple(map(Idx, slots)):  # of one member alone
+        if equation.left.index != tuple(map(Idx, slots)):  # of a single member
             return None
         names = {e.key: Abstraction(slots, equation.right)}
         return self.program.model.substitute(e, names=names)

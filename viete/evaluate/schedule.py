@@ -41,7 +41,7 @@ from viete.notation.tree import (
 )  # fmt: skip
 
 OF_BLOCKS = frozenset("add sub prod times div max min neg floor mod".split())
-MOST_LENGTHS = 8  # of a text, of which the programs stay
+MOST_LENGTHS = 8  # of texts, whose programs are kept
 Found = TypeVar("Found")
 Member = tuple[str, tuple[int, ...]]  # a symbol's key and its block numbers
 
@@ -96,7 +96,7 @@ class Program:
         self.ranges: dict[str, range] = {}
         # Names and formulas, read once.
         self.asked: dict[str, tuple[Expr, tuple[Convention, ...]]] = {}
-        self.queries: dict[Expr, Any] = {}  # what is asked by them, see `viete.evaluate.queries`
+        self.queries: dict[Expr, Any] = {}  # their queries, see `viete.evaluate.queries`
         self.questions: dict[Any, Any] = {}  # cards of questions, see `viete.ask.asking`
         self.leaves: frozenset[str] = frozenset()  # values that are summed over a batch
         self.parameters = self.members()
@@ -295,7 +295,7 @@ class Program:
             if not isinstance(test, bool):
                 return None if entry or test is x.args[0] else replace(x, args=(test, *x.args[1:]))
             left, other = x.args[1:] if test else x.args[:0:-1]
-            # A number or a row alone would lose the shape that the other branch gives it.
+            # A number or a row would lose the shape that the other branch gives it.
             axes = self.rank(left)
             bare = axes < self.rank(other)
             return left if bare == entry and not (bare and axes) else None
@@ -304,7 +304,7 @@ class Program:
         match right:
             case Apply("where", (test, *sides)) if isinstance(known := settled(test, number), bool):
                 right = self.filled(e, sides[0 if known else 1])
-        # Blocks that have the same formula share the object, and what is kept about it.
+        # Blocks with the same formula share the object, and what is cached for it.
         return e if right == e.right else self.memo.setdefault((e, right), replace(e, right=right))
 
     def rank(self, part: Expr) -> int:

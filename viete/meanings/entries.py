@@ -91,7 +91,7 @@ class Entries(Arrays):
         self, card: CardData, sizes: Mapping[str, Fraction], like: Array, lookup: Lookup,
         quick: bool = False, memo: dict[Any, Any] | None = None, space: Namespace | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(card, sizes, like, lookup, quick=False)  # what is kept is this run's own
+        super().__init__(card, sizes, like, lookup, quick=False)  # the memo belongs to this run
         self.space = self.numbers.of(card) if space is None else space
         self.xp: Any = self.space
         self.numpy, self.writes = False, False
@@ -173,7 +173,7 @@ def run_entries(
     arrays = {k: entries(space, w, f"the weight {k}") for k, w in weights.items()}
     real = {i.name: i for i in ready.model.inputs if i.high is None}
     given = {k: entries(space, v, f"the input {k}") if k in real else v for k, v in inputs.items()}
-    # Lengths and families are checked of floats in the place of real inputs.
+    # Lengths and families are checked on floats that replace real inputs.
     stand_in = {k: np.zeros(v.shape) if k in real else v for k, v in given.items()}
     fed = Feeding(ready, stand_in, arrays)
     for name, item in real.items():

@@ -31,7 +31,7 @@ def interval() -> type[EntryRun]:
     return IntervalRun
 
 
-# By the word that `run` takes; floats are the arrays of a library, all others entries of a kind.
+# By the word that `run` takes; floats are arrays of a library, all others are entries.
 MEANINGS: Mapping[str, Callable[[], type[EntryRun]] | None] = {
     "float": None,
     "exact": exact,

@@ -72,7 +72,7 @@ class Decoding:
         if self.greedy:
             return int(np.argmax(checked(scores)))
         total = np.cumsum(self.probabilities(scores))
-        # Tokens of probability 0 add nothing: the first sum above the number drawn is none of them.
+        # Tokens of probability 0 add nothing, so they never reach the first sum above the draw.
         k = int(np.searchsorted(total, chance.random() * total[-1], side="right"))
         return k if k < len(total) else int(np.flatnonzero(np.diff(total, prepend=0.0))[-1])
 

@@ -22,8 +22,8 @@ from viete.sampling.decoding import Decoding
 from viete.sampling.planned import Incremental
 from viete.sampling.stepping import Steps, Whole
 
-LARGE = 10_000_000  # scores at once, up to which nobody runs out of memory
-GENERATOR = 3_000  # bytes of a sample's own generator and its place in the lists (measured)
+LARGE = 10_000_000  # scores at once, up to which memory is not checked
+GENERATOR = 3_000  # bytes of a sample's generator and its place in the lists (measured)
 Stop = int | Collection[int] | Callable[[Sequence[int]], bool]
 Drawn = tuple[int | None, ...]
 
@@ -59,7 +59,7 @@ def sample(
     for name, value, least in (("most", most, 0), ("count", count, 1), ("seed", seed, 0)):
         if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
             raise VieteError(f"{name} must be a whole number from {least} up, not {value!r:.40}")
-    scores(card)  # says so if there are none
+    scores(card)  # raises if there are none
     tokens, size = text_of(card), vocabulary_size(card)
     context = context_of(card, tokens)
     if context is None:

@@ -20,7 +20,7 @@ from viete.sampling.cached import Cached
 from viete.sampling.replay import StepReplay, Unrecordable
 from viete.sampling.stepping import last_row, scores_of, without_gradients
 
-LEAST = 64  # positions that there is room for at first
+LEAST = 64  # positions in the first rooms
 
 
 class Planned(Cached):

@@ -98,7 +98,7 @@ class StepReplay:
         stay = {b for b in read if self.depends[b] != MOVES and b.name not in VIEWS}
         fixed = [s for s in steps if self.depends[s.node] == FIXED]
         looked_up = {b for b in stay if self.depends[b] == PLACES}
-        # What is made once has memory of its own, as what is written to has; the rest shares some.
+        # Values computed once or written to have separate memory; the others share memory.
         own = {s.node for s in (*fixed, *moving) if s.kernel == "written" or s in fixed}
         memory = laid(grouped(moving, self.space), 1, self.library.float_bytes,
                       outputs=own | {scores.base})  # fmt: skip

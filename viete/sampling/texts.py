@@ -12,7 +12,7 @@ from viete.graph.card import CardData
 from viete.sampling.generation import sample
 from viete.text.vocabulary import Vocabulary
 
-HALF = "\ufffd"  # what decoders give for a character of which not all bytes are there
+HALF = "\ufffd"  # a decoder's result for a character with missing bytes
 
 
 def sample_texts(
@@ -88,7 +88,7 @@ class GrowingTexts:
     ) -> None:
         self.vocabulary, self.stop, self.last = vocabulary, stop, last
         self.ids: list[list[int]] = [[] for _ in range(count)]
-        self.shown = [0] * count  # characters of each text that were given out
+        self.shown = [0] * count  # characters of each text yielded so far
 
     def text(self, ids: Sequence[int]) -> tuple[str, bool]:
         """The text of ids, and whether it contains a text to stop at."""

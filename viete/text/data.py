@@ -32,7 +32,7 @@ class Piece:
     file: str
     line: int
     opens: bool
-    exact: bool = True  # whether columns can be counted: JSON spells some characters longer
+    exact: bool = True  # whether columns can be counted: JSON escapes some characters
     own: bool = False
 
     def where(self, position: int) -> Where:

@@ -25,7 +25,7 @@ from viete.text.files import blocks, lines
 EOT = "<eot>"
 ROLES = ("system", "user", "assistant")
 MARKUP = tuple(t for role in ROLES for t in (f"<{role}>", f"</{role}>")) + (EOT,)
-# What may follow what. A dialog is answered before it ends.
+# The roles that may follow each. A dialog is answered before it ends.
 AFTER = {
     "": ("system", "user"),
     "system": ("user",),

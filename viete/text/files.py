@@ -14,7 +14,7 @@ from pathlib import Path
 from viete.errors import VieteError, os_refusals
 from viete.regular import regular
 
-PIECE = 1 << 18  # characters: few enough for a tokenizer, enough for the overhead to vanish
+PIECE = 1 << 18  # characters: few enough for a tokenizer, enough for negligible overhead
 # Before a single space or line break between two words: no byte-level tokenizer joins across it.
 _CUT = re.compile(r".*(?<=\S)(?=\s\S)", re.DOTALL)
 

@@ -72,7 +72,7 @@ class Tokenizer:
     def around(self, text: str) -> Iterable[int]:
         """The ids of a text with the tokens of the tokenizer's template."""
         own = getattr(self.vocabulary, "tokenizer", None)
-        plain = self.encode(text)  # which says what is wrong with the text
+        plain = self.encode(text)  # raises if the text cannot be encoded
         return plain if own is None else own.encode(text, add_special_tokens=True).ids
 
     def decode(self, ids: Iterable[int]) -> str:
@@ -138,7 +138,7 @@ def role_id(role: str, text: Any, vocabulary: Vocabulary, config: Mapping[str, A
             return cast(int | None, vocabulary.tokenizer.token_to_id(text))
         return vocabulary.id.get(text) if isinstance(vocabulary, Characters) else None
     found: Any = config.get(f"{role}_token_id")
-    found = found[0] if isinstance(found, list) and found else found  # some end in several ways
+    found = found[0] if isinstance(found, list) and found else found  # some have several end tokens
     plain = isinstance(found, int) and not isinstance(found, bool)
     return found if plain and 0 <= found < len(vocabulary) else None
 

@@ -193,7 +193,7 @@ class BytePairs:
             )
         if size >= 2**32:  # the library numbers tokens in 32 bits
             raise VieteError(f"a byte-pair vocabulary has fewer than 2^32 tokens, not {size}")
-        if size > MOST:  # the library makes room for all of them first, and ends the process
+        if size > MOST:  # the library first allocates all of them, and aborts the process
             raise VieteError(f"a byte-pair vocabulary has at most {MOST:,} tokens, not {size:,}")
         made = library.Tokenizer(library.models.BPE())
         made.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=False)

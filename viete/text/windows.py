@@ -16,7 +16,7 @@ from viete.text.data import checked, kind_of, read_data, records
 from viete.text.files import lines
 from viete.text.vocabulary import Vocabulary
 
-HELD = 1 << 20  # tokens of windows of all lengths that wait for others of theirs
+HELD = 1 << 20  # tokens, in all, of windows that wait for others of the same length
 
 
 def line_windows(

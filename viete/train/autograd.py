@@ -61,7 +61,7 @@ class ModuleEngine(LossEngine):
         return torch.compile(net) if self.compiled else net
 
     def __call__(self, tokens: Any, /, **inputs: Any) -> float:
-        self.flat_gradient.zero_()  # autograd adds to what is there
+        self.flat_gradient.zero_()  # autograd adds to the present gradient
         loss = self.loss(tokens, inputs)
         (loss * self.factor).backward()
         return float(loss.detach())

@@ -19,7 +19,7 @@ from viete.train.settings import Settings
 from viete.train.tokens import Tokens
 
 PARTS = ("train", "validation")
-# The settings on which a batch depends, beside its number, the part and the data.
+# The settings on which a batch depends, besides its number, the part and the data.
 DEPENDS = ("batch", "length", "seed", "loss_on", "validation")
 
 

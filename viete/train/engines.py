@@ -76,7 +76,7 @@ class PlannedEngine(Engine, LossEngine):
         self.card = card
 
     def __call__(self, tokens: Array, /, **inputs: Array) -> float:
-        with np.errstate(all="ignore"):  # the loop looks at what comes out
+        with np.errstate(all="ignore"):  # the loop checks the results
             return super().__call__(tokens, **inputs)
 
     def spread(self, f: Over, count: int) -> None:

@@ -54,7 +54,7 @@ def with_vocabulary(card: CardData, size: int) -> CardData:
             bound = card.bind(**{dim.name: size})
             if bound.sizes[dim.name] == card.sizes.get(dim.name):
                 return card
-            # What the card says of its own number is not true of this one.
+            # The card's remark about its own number is not true of this one.
             dims = [replace(d, meaning=OF_DATA) if d.name == dim.name else d for d in bound.dims]
             return replace(bound, dims=tuple(dims))
     if vocabulary_size(card, tokens) == size:

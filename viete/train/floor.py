@@ -18,7 +18,7 @@ import numpy as np
 from viete.text.vocabulary import Ids
 from viete.train.batches import Batches
 
-MOST = 1 << 21  # tokens: of a longer text the floor takes too long to count
+MOST = 1 << 21  # tokens: for a longer text the floor takes too long to count
 
 
 def loss_floor(batches: Batches) -> float | None:

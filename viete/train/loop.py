@@ -99,7 +99,7 @@ class Training:
                 if self.team.leads:
                     checkpoints.prune(
                         job.run, s.keep, s.steps_saved
-                    )  # what a killed run had no time for
+                    )  # those a killed run had no time to delete
                 self.least = self.team.broadcast(min(checkpoints.validations(job.run).values(),
                                                 default=math.inf))  # fmt: skip
                 while more:
@@ -186,7 +186,7 @@ class Training:
         kept = f"; the last checkpoint is that of step {there[-1]}" if there else ""
         weights = self.engine.gather(self.engine.weights)
         if not self.team.leads:
-            raise SystemExit(2)  # it is the loss of all of them, and the first says so
+            raise SystemExit(2)  # the loss is common to all, and the first process reports it
         why = culprit(card, batch, weights)
         return VieteError(
             f"{what}; {why}{kept}; try a smaller --lr, a longer --warmup or a smaller --clip"

@@ -189,7 +189,7 @@ def sum_of_squares(g: Array) -> float:
 
         return float(torch.linalg.vector_norm(g)) ** 2
     with np.errstate(all="ignore"):
-        # Summed over chunks in float64: what is squared in float32 is a few tens of thousands long.
+        # Summed in float64 over chunks: a float32 sum of squares only covers one chunk.
         return sum(float(np.dot(g[part], g[part])) for part in chunks(0, g.size))
 
 

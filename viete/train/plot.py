@@ -18,7 +18,7 @@ from viete.train.metrics import METRICS, read_metrics
 WIDTH, HEIGHT = 720, 420
 LEFT, RIGHT, TOP, BOTTOM = 78, 24, 52, 58  # the room around the axes
 WIDE = 30.0  # a loss that falls by more than this factor is drawn over a logarithmic axis
-HUGE = 1e100  # a loss beyond it is drawn no more than an infinite one
+HUGE = 1e100  # a loss beyond it is not drawn, like an infinite one
 
 DASHED, DOTTED = 'stroke-dasharray="5 4"', 'stroke-dasharray="1.5 4"'
 
@@ -153,7 +153,7 @@ def running_mean(points: Sequence[Point]) -> list[Point]:
     for k, (step, loss) in enumerate(points):
         r = min(most, k, len(points) - 1 - k)
         mean = (sums[k + r + 1] - sums[k - r]) / (2 * r + 1)
-        out.append((step, mean if mean > 0 else loss))  # what rounding leaves of tiny losses
+        out.append((step, mean if mean > 0 else loss))  # rounding can make means of tiny losses 0
     return out
 
 

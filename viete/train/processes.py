@@ -78,7 +78,7 @@ class Team:
 
         if self.leads and not self.announced:
             with suppress(VieteError):
-                self.broadcast(None)  # they wait for what this one cannot do
+                self.broadcast(None)  # the others wait for a message that this one cannot send
         for leave_group in self.at_exit:
             leave_group()
         gc.collect()
@@ -141,7 +141,7 @@ class SharedEngine:
     def __init__(self, engine: Any, team: Team) -> None:
         self.engine, self.team = engine, team
         self.met = False
-        # Whether gradients come as the mean of all processes' by themselves.
+        # Whether the engine itself averages gradients over all processes.
         self.joins = hasattr(engine, "distribute")
 
     def __getattr__(self, name: str) -> Any:

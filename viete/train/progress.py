@@ -65,7 +65,7 @@ class Progress:
             f" {step}/{self.last}  loss {loss:.4f}  {tokens / max(self.seconds, 1e-9):,.0f} "
             f"tokens/s  {clock(self.left(step))} left"
         )
-        room = columns() - 1  # what is wider goes to a second line, and would stay
+        room = columns() - 1  # a wider bar would leave a second line
         width = max(0, min(24, room - len(line)))
         full = width * step // max(1, self.last)
         bar = "━" * full + "╌" * (width - full)

@@ -19,7 +19,7 @@ from viete.errors import VieteError
 from viete.regular import SETTINGS, regular
 
 CONFIG = "config.json"
-MOST = 10**9  # of whatever is counted: more is a slip of the keys, and overflows somewhere
+MOST = 10**9  # of any count: a larger one is a typing error, and overflows somewhere
 
 _STEPS = re.compile(r"((log|\d{1,10})(,(log|\d{1,10}))*)?")
 DATA, STEP, ENGINE, KEPT = "The data", "Steps and optimiser", "Engine", "Checkpoints and output"

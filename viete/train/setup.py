@@ -141,11 +141,11 @@ def begin(settings: Settings, card: CardData, run: Path) -> Job:
     if settings.sample_every:
         scores(card)
         spelled(settings.prompt, vocabulary, "--text")
-    # To be found again from any folder, and whatever there will be of that name in this one.
+    # To be found again from any folder, whatever this one may contain under that name.
     settings = replace(settings, data=str(documents.path.resolve()))
     with ExitStack() as stack:
         lock = stack.enter_context(owned_folder(run))
-        save_settings(settings, run)  # first, since it says whose folder this is
+        save_settings(settings, run)  # first, since it marks the folder as a run's
         with replacing(run / CARD) as file:
             file.write(write(card, "md").encode())
         save_vocabulary(vocabulary, run / "tokenizer.json")
@@ -154,7 +154,7 @@ def begin(settings: Settings, card: CardData, run: Path) -> Job:
             found = build_job(settings, run, None, lock)
         except VieteError as error:
             if error.where is not None and error.where.file == str(run / CARD):
-                masked_engine(settings, card, None)  # refuses the same, where a person wrote it
+                masked_engine(settings, card, None)  # raises the same in the user's card
             raise
         return replace(found, skipped=documents.skipped, start=stack.pop_all())
 
@@ -173,7 +173,7 @@ def resume(given: Mapping[str, Any], run: Path, which: str) -> Job:
         last = checkpoints.choose(run, which, card_digest(run))
         team().broadcast((settings, last.step))
         found = build_job(settings, run, last, lock)
-        read_metrics(run)  # what they hold is refused before anything changes
+        read_metrics(run)  # so that invalid metrics are refused before anything changes
         stack.enter_context(finish_resuming(settings, run, last.step))
         return replace(found, start=stack.pop_all())
 
@@ -183,7 +183,7 @@ def finish_resuming(settings: Settings, run: Path, last: int) -> Iterator[None]:
     """After the body, turn the folder into that of a run resumed from step ``last``."""
     yield
     for step in checkpoints.steps(run):
-        if step > last:  # another future, which this one would be mistaken for
+        if step > last:  # of another continuation, which could be mistaken for this one
             checkpoints.set_aside(checkpoints.path_of(run, step))
     save_settings(settings, run)
 
@@ -192,7 +192,7 @@ def follow(run: Path) -> Job:
     """The run that the first process begins or resumes, for all other processes."""
     found = team().broadcast(None)
     if found is None:
-        raise SystemExit(2)  # the first process has said why it cannot
+        raise SystemExit(2)  # the first process has reported why
     settings, step = found
     last = None if step is None else checkpoints.load(checkpoints.path_of(run, step))
     return build_job(settings, run, last, None)
@@ -203,7 +203,7 @@ def build_job(settings: Settings, run: Path, last: Checkpoint | None, lock: Bina
     vocabulary = load_vocabulary(run / "tokenizer.json")
     check_batch(settings, model)
     masks, engine = masked_engine(settings, model, last)
-    tokens = encode_data(settings, run, vocabulary, last)  # what takes longest to fail comes last
+    tokens = encode_data(settings, run, vocabulary, last)  # last, since it takes longest to fail
 
     count = None if tokens.starts is None else len(tokens.starts) - 1
     held = settings.validation if count is None else int(count * settings.validation)
@@ -277,7 +277,7 @@ def make_engine(
     device = own_device(device)
     divided, there = shard and team().size > 1, {}
     with on_device(device or "cpu"):
-        float(torch.ones((), device=device))  # which a device for shapes alone cannot say
+        float(torch.ones((), device=device))  # fails on a device without memory, such as meta
         for name in () if divided else weights:
             there[name] = torch.as_tensor(writable(weights[name])).to(device or "cpu")
     if kind == "torch":
@@ -398,9 +398,9 @@ def owned_folder(run: Path) -> Iterator[BinaryIO]:
     lock = lock_folder(run)
     try:
         for left in (*run.glob(".viete-*.tmp"), *(run / TOKENS).glob(".viete-*.tmp")):
-            left.unlink(missing_ok=True)  # of a process that was killed as it wrote
+            left.unlink(missing_ok=True)  # of a process killed while writing
         yield lock
-    except GeneratorExit:  # nobody had it take a step
+    except GeneratorExit:  # no step was taken
         raise
     except BaseException:
         lock.close()

@@ -33,12 +33,12 @@ from viete.train.inputs import training_inputs
 from viete.train.settings import Settings
 from viete.train.tokens import Tokens
 
-LENGTH = 128  # tokens of a text, where a model's context is longer and nothing else is asked for
+LENGTH = 128  # tokens of a text, by default, if the model's context is longer
 ROOM = 1 << 26  # bytes of rows that are shuffled together
-MIXED = 16  # batches that are, at most
-FIRST = 1 << 12  # tokens by which the size of a value is measured
+MIXED = 16  # most batches shuffled together
+FIRST = 1 << 12  # tokens used to measure the size of a value
 MODEL, READS, WRITES = "model", "reads", "writes"  # facts of a card of features
-ENCODE, DECODE, SHIFT = "W_enc", "W_dec", "b_dec"  # weights that begin with what is known
+ENCODE, DECODE, SHIFT = "W_enc", "W_dec", "b_dec"  # weights initialised from known values
 
 
 def model_values(settings: Settings) -> PlaceValues:

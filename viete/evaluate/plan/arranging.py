@@ -93,7 +93,7 @@ def steps_of(
 
 def step_of(n: Node) -> KernelStep:
     """The step that computes a single node."""
-    if n.name == "matmul" and n.attrs:  # laid into memory in an order of its own
+    if n.name == "matmul" and n.attrs:  # laid into memory in another order
         form = n.probe.transpose([n.attrs[1:].index(k) for k in range(n.ndim)])
         return KernelStep(n.name, n.args, (), n, form, n.lead)
     return KernelStep(n.name, n.args, n.attrs, n, n.probe, n.lead)
@@ -149,7 +149,7 @@ def is_inner(step: KernelStep, batch: int) -> bool:
     """Whether a step can run sequence by sequence, and is not a product with weights."""
     if batch == 1 or step.kernel in ("changed", "written", "sparse"):
         return False
-    if step.target:  # a sum over the sequences, or of what was summed over them
+    if step.target:  # a sum over the sequences, or of such sums
         (a, *_) = step.args
         return step.kernel == "sum" and a.lead is not None and a.lead[0] == step.attrs[0]
     if step.lead is None or step.node.lead is None:
@@ -181,7 +181,7 @@ def grouped(steps: list[KernelStep], space: Recorder) -> list[Group]:
             heapq.heappush(ready[s.inner], place[s])
     groups: list[Group] = []
     while ready[True] or ready[False]:
-        # Within a group whatever can be done there, else in the order of the equations.
+        # Within a group, every step that can run there; otherwise the order of the equations.
         inner = min((k for k in ready if ready[k]), key=lambda k: ready[k][0])
         if groups and groups[-1].inner and ready[True]:
             inner = True

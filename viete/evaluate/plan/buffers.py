@@ -53,9 +53,9 @@ def laid(
     outputs: Collection[Node] = (),
 ) -> Memory:  # fmt: skip
     """Buffers for all values except ``outputs``, which have separate memory."""
-    readers: dict[Node, Group | None] = {}  # the group that reads a value, if it is but one
-    last_read: dict[Node, int] = {}  # the last step that does
-    until: dict[Node, int] = {}  # and when that is done, where it goes sequence by sequence
+    readers: dict[Node, Group | None] = {}  # the only group that reads a value, else None
+    last_read: dict[Node, int] = {}  # the last step that reads it
+    until: dict[Node, int] = {}  # the end of that step's group, if it runs sequence by sequence
     at = -1
     for g in groups:
         end = at + len(g.steps)

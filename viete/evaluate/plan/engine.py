@@ -26,8 +26,8 @@ from viete.graph.card import CardData
 
 LOSS = "loss"
 PIECE = 1024  # positions in float32
-PLANS = 16  # of a thread, for so many shapes of inputs; those last used stay
-WORTH_IT = 10**7  # weights × positions, which is about a millisecond: less is not shared out
+PLANS = 16  # of a thread, one for each shape of inputs; those last used are kept
+WORTH_IT = 10**7  # weights × positions, about a millisecond: less is not shared among threads
 
 
 class Engine:
@@ -65,7 +65,7 @@ class Engine:
             self.computed = self.flat.to(compute) if self.torch else self.flat.astype(compute)
         self.half = self.computed is not self.flat
         self.given: dict[Any, Array] = {**split(self.flat, self.laid)}
-        self.like = dict(list(self.given.items())[:1])  # enough to say what inputs become
+        self.like = dict(list(self.given.items())[:1])  # enough to determine the dtype of inputs
         if self.half:
             self.given |= {(HALF, k): w for k, w in split(self.computed, self.laid).items()}
         self.piece = PIECE * 4 // self.computed.itemsize if piece is None else piece

@@ -193,7 +193,7 @@ def numpy_kernels() -> dict[str, Prepare]:
 
     def relu_back(out: Any, args: Any, attrs: Any) -> Call:
         mask, bits = np.empty(args[1].shape, bool), f"i{out.itemsize}"
-        # As whole numbers, of which 0 times any is 0: of floats, 0 times NaN or ∞ is NaN.
+        # As whole numbers, since 0 times any of them is 0; 0 times a float NaN or ∞ is NaN.
         return sequence(
             partial(np.greater, args[1], 0, out=mask),
             partial(np.multiply, args[0].view(bits), mask, out=out.view(bits)),
@@ -383,7 +383,7 @@ def torch_kernels() -> dict[str, Prepare]:
 
     def matmul(out: Any, args: Any, attrs: Any) -> Call:
         scale, more = attrs[0] if attrs else 1, 1 if len(args) == 3 else 0
-        a, b, c = (*args, out)[:3]  # c is added to, where it is an argument
+        a, b, c = (*args, out)[:3]  # the product is added to c, if given
         while a.ndim == b.ndim == out.ndim > 3 and out.shape[0] == 1:
             a, b, c, out = a[0], b[0], c[0], out[0]
         if a.ndim == b.ndim == out.ndim in (2, 3):
@@ -391,7 +391,7 @@ def torch_kernels() -> dict[str, Prepare]:
             return partial(f, c, a, b, beta=more, alpha=scale, out=out)
         if more:
             return lambda: torch.add(c, torch.matmul(a, b), alpha=scale, out=out)
-        # NumPy goes through the products one by one; PyTorch copies both sides before.
+        # NumPy computes the products one by one; PyTorch first copies both sides.
         product = numpys_own("matmul", all_at_once)(out, (a, b), ())
         return product if scale == 1 else sequence(product, partial(out.mul_, scale))
 
@@ -433,7 +433,7 @@ def torch_kernels() -> dict[str, Prepare]:
         exact = lambda: torch.where(y > 0, g, zero, out=out)  # noqa: E731
         if out.device.type != "cpu":
             return exact
-        # The first takes NaN for greater than 0; the second takes 20 times as long on a CPU.
+        # The first treats NaN as greater than 0; the second takes 20 times as long on a CPU.
         return lambda: exact() if bool(y.sum().isnan()) else quick()
 
     def masked(out: Any, args: Any, attrs: Any) -> Call:

@@ -78,7 +78,7 @@ class RecordedRun(Backprop):
     def replaced(self, v: Value, step: Step) -> Value:
         """The value as a separate node, which later steps read."""
         a, self.layouts[step.makes] = v.array, v.axes
-        if a.size == a.base.size and 0 not in a.strides:  # it goes on lying in that order
+        if a.size == a.base.size and 0 not in a.strides:  # it keeps that order
             at = (a.shape, a.strides, a.offset)
             node = self.space.node(
                 "changed", (a.base,), a.base.shape, a.kind, a.base.lead, (step.makes, at)
@@ -130,7 +130,7 @@ class RecordedRun(Backprop):
             members = [(r.key, self.program.places(r, steps[0].loops)) for r in refs]
             known = all(found is not None for found, _ in parts)
             reads = members if known else None, any(counts for _, counts in parts)
-            memo[key] = equations, reads  # holding them keeps their ids their own
+            memo[key] = equations, reads  # kept, so that their ids are not reused
         return memo[key][1]
 
     def on_stand_ins(self, steps: list[Step], values: dict[Member, Value]) -> Turn:
@@ -141,7 +141,7 @@ class RecordedRun(Backprop):
         for b, s in stand_in.items():
             s.lead = b.lead
         arrays, kept = self.arrays, (self.store, self.arrays.memo)
-        self.store, arrays.memo = {}, {}  # what is kept there are nodes
+        self.store, arrays.memo = {}, {}  # they hold nodes here
         arrays.xp = arrays.backend.xp = space
         try:
             for m, v in values.items():
@@ -162,7 +162,7 @@ class RecordedRun(Backprop):
         space = self.space
         bases = {v.array.base: None for v in values.values()}
         made: dict[Any, Node] = dict(zip(turn.stand_ins, bases, strict=True))
-        own = set(turn.stand_ins)  # and what is made of them
+        own = set(turn.stand_ins)  # and nodes computed from them
         for n in turn.nodes:
             space.equation = None if n.equation is None else steps[n.equation]
             if n.name == "constant":
@@ -193,7 +193,7 @@ def reading(e: Equation, letters: Collection[str]) -> tuple[list[Ref] | None, bo
         return None, False
     refs = [x for x in parts if isinstance(x, Ref) and x.symbol.kind in
             ("value", "parameter", "input")]  # fmt: skip
-    # Of a head, i mod 2 is a number: it says which part of an operand is read, not which operand.
+    # In the index of a head, i mod 2 is a number: it selects a part of an operand, not an operand.
     named = sum(isinstance(y, Idx) and y.name in letters
                 for r in refs for slot, i in zip(r.symbol.slots, r.index, strict=True)
                 if slot in letters for y in walk(i))  # fmt: skip

@@ -284,7 +284,7 @@ class Compiler:
         most = max(m.arena for m in memories)
         if self.room is None or len(self.room[0]) < most:
             self.room = library.bytes(most), {}
-        taken = []  # the rows of what the terms are made of
+        taken = []  # rows of the terms' operands
         for k, some in enumerate(terms[0].operands.values()):
             if some:
                 taken.append((operands[k], library.empty_like(operands[k])))

@@ -16,7 +16,7 @@ import numpy as np
 from viete.evaluate.plan.node import BOOL, FLOAT, HALF, INT, Node, Shape, laid_out, offset_of
 from viete.notation.lexer import ELEMENTARY
 
-AS_IT_IS = frozenset("given constant matmul astype copy".split())  # what half precision goes into
+AS_IT_IS = frozenset("given constant matmul astype copy".split())  # accept half precision
 COMPARISONS = frozenset("lt le gt ge eq ne and or not".split())
 REAL = frozenset((*ELEMENTARY, "div"))  # of whole numbers, too
 
@@ -281,7 +281,7 @@ class Recorder:
         if lead is None or lead[0] != 0 or order[:1] != [0] or order[-1:] != [rank - 1] \
                 or order == [*range(rank)] or 0 in b.strides:  # fmt: skip
             return self.node("matmul", (a, b), shape, a.kind, lead)
-        # In memory the heads of a position stand side by side, as they do in b: they will be joined
+        # In memory the heads of a position lie side by side, as in b, because they will be joined
         # again. The node is that memory; its attribute says how the product is laid into it.
         laid = tuple(shape[k] for k in order)
         node = self.node("matmul", (a, b), laid, a.kind, lead, ("laid", *order))
@@ -293,7 +293,7 @@ class Recorder:
         if isinstance(a, Node):
             return a
         kind = {"float": np.float64, "int64": np.int64, "bool": np.bool_}.get(dtype)
-        self.constants.append(a := np.asarray(a, dtype=kind))  # to keep its id its own
+        self.constants.append(a := np.asarray(a, dtype=kind))  # kept, so that its id is not reused
         return self.constant(a)
 
     def isdtype(self, dtype: str, kind: str) -> Any:

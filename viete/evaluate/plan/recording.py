@@ -124,7 +124,7 @@ class Recording(Summing):
     xp: Any  # a Recorder
 
     def __init__(self, *args: Any) -> None:
-        super().__init__(*args[:5], {})  # nodes are this recording's own
+        super().__init__(*args[:5], {})  # nodes belong to this recording
         self.backend = Nodes(self.xp)
         if self.fast:
             self.quick |= {"cross_entropy": cross_entropy, "LN": layer_norm}

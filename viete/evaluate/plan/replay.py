@@ -80,7 +80,7 @@ class Replay:
         self, program: Program, fed: Feeding, store: Mapping[Member, Value],
         names: Sequence[str] | None, changed: frozenset[Member],
     ) -> None:  # fmt: skip
-        # Of the run that is recorded nothing stays but shapes and kinds: no weight is held by it.
+        # Only shapes and kinds of the recorded run are kept, and no weights.
         self.dtype = fed.like.dtype
         length = max((fed.sizes[k] for k in program.model.lengths if k in fed.sizes), default=1)
         batch = next((v.size("batch") for v in fed.store.values() if "batch" in v.axes), 1)
@@ -121,7 +121,7 @@ class Replay:
     def bound(self, store: Mapping[Member, Value], weights: GivenWeights) -> Binding:
         """The calls on these weights; an idle binding is reused."""
         with suppress(IndexError):
-            idle = self.idle.pop()  # by no two threads
+            idle = self.idle.pop()  # never by two threads
             if idle.weights is weights:
                 return idle
         given: dict[Any, Array] = {
@@ -229,7 +229,7 @@ def replayed(
                 program.recordings[key] = None
         return None
     except (Misplaced, MemoryError):
-        return None  # evaluation says where
+        return None  # evaluation finds the place of the error
     return out
 
 

@@ -38,7 +38,7 @@ class RowTerm:
 def sum_of_rows(it: FastArrays, kept: Node, rows: Mapping[str, Value], term: Term) -> Node:
     """As `FastArrays.sum_of_rows`, as one node. Raises Unrecordable for terms that mix rows."""
     outer, lookup, memo = it.xp, it.lookup, it.memo
-    others: dict[Node, None] = {}  # what the terms look up besides the rows
+    others: dict[Node, None] = {}  # other values that the terms look up
     recorded: list[tuple[Recorder, list[KernelStep], Node]] = []
 
     def stand_in(key: str, loops: tuple[int, ...]) -> Value:

@@ -47,7 +47,7 @@ class Alone:
             yield
         finally:
             with self.lock:
-                self.inside = max(0, self.inside - 1)  # what a fork came out of is no longer in
+                self.inside = max(0, self.inside - 1)  # a fork's parent is no longer inside
                 if not self.inside:
                     self.leave()
 
@@ -93,7 +93,7 @@ class Workers:
             pool = self.pools.setdefault(os.getpid(), pool)
         with alone(self.blas):
             list(pool.map(lambda task: task(), tasks))
-        if self.torch:  # what was set last, here a pool's 1, is what a new thread begins with
+        if self.torch:  # a new thread begins with the number set last, here the pool's 1
             import torch
 
             torch.set_num_threads(torch.get_num_threads())

@@ -30,7 +30,7 @@ from viete.meanings.exact.polynomials import (
 )
 
 MOST_BITS = 4096  # the precision at which an open comparison is given up
-SIGN_BITS = 2**20  # and the sign of what is proven not to be zero
+SIGN_BITS = 2**20  # and that for the sign of a number proven not to be zero
 MOST_WORK = 200_000  # products of terms in one elimination
 MOST_HEIGHT = 1_000_000  # bits of a coefficient that are still multiplied out
 MOST_POWER = 1000  # of a name that is written out
@@ -134,7 +134,7 @@ def zero_by_elimination(t: Terms) -> bool | None:
         return norm  # where P² ≠ Q² N, P + Q r is not zero either
     with_root = multiplied(factor, {((x, 1),): fmpq(1)})
     if apart(added([plain, scaled(with_root, fmpq(-1))]), MOST_BITS):
-        return True  # it is the other one, P − Q r, that is not zero
+        return True  # the other one, P − Q r, is not zero
     return True if zero_by_elimination(plain) and zero_by_elimination(factor) else None
 
 

@@ -18,7 +18,7 @@ from viete.meanings.exact.deciding import (
 )
 from viete.meanings.exact.polynomials import Quotient, added, scaled
 
-MOST_ZEROS = 5  # before the first digit, where none would be lost by writing a power of ten
+MOST_ZEROS = 5  # before the first digit; with more, a power of ten is written
 
 
 def decimal(x: Quotient, digits: int) -> str:
@@ -29,7 +29,7 @@ def decimal(x: Quotient, digits: int) -> str:
     """
     if digits < 1:
         raise VieteError(f"the number of digits must be at least 1, not {digits}")
-    known: dict[int, str] = x.__dict__.setdefault("_decimals", {})  # a number stands in many lines
+    known: dict[int, str] = x.__dict__.setdefault("_decimals", {})  # a number occurs in many lines
     if digits not in known:
         known[digits] = proven(x, digits)
     return known[digits]

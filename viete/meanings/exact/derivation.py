@@ -57,12 +57,12 @@ from viete.rewrite.simplify import evaluated, neutral
 
 MOST, FIRST = 8, 3  # terms that are written, and of a longer sum those before the dots
 MOST_PAIRS = 3  # products of a sum that is written with those that are 0
-SHORT = 12  # numbers in a formula that is written inside another as it came about
-LONG = 28  # letters of a number that is written by its first digits
+SHORT = 12  # numbers in a formula that is written out inside another
+LONG = 28  # letters above which a number is written by its first digits
 DOTS = Ref(Symbol("value", "…"))
 UNARY = (*ELEMENTARY, "abs", "floor")
 ARITHMETIC = ("add", "sub", "neg", "div", "times", "had", "prod")
-OPEN = ("leaf", *ARITHMETIC, "pow", "mod")  # written as they came about, unless long
+OPEN = ("leaf", *ARITHMETIC, "pow", "mod")  # written out, unless long
 
 
 class Unevaluated:
@@ -184,9 +184,9 @@ class Derivation(Entries):
                          space=Formulas(run.space))  # fmt: skip
         self.exact = run.arrays
         self.stages: dict[Expr, Stage] = {}
-        self.known: dict[Key, Value] = {}  # what was evaluated, by where its letters stand
+        self.known: dict[Key, Value] = {}  # evaluated formulas, by the meanings of their letters
         self.twice: set[Expr] = set()
-        self.open: set[Expr] = set()  # formulas that are no stages, since they stand open
+        self.open: set[Expr] = set()  # formulas that are written out, so they are no stages
         self.quiet = 0
 
     def derived(self, e: Expr, loops: Mapping[str, int]) -> tuple[Value, list[Stage]]:
@@ -274,7 +274,7 @@ class Derivation(Entries):
             key = in_place(a, env)
             v = self.known[key] if key in self.known and not self.quiet else self.of(a, env)
             number = self.evaluated(v).array if v.const and not v.axes else None
-            if isinstance(number, Fraction):  # a size or the like
+            if isinstance(number, Fraction):  # such as a size
                 args[k] = Num(number)
                 continue
             stage = self.stages.get(a)

@@ -53,7 +53,7 @@ def factored(x: Quotient) -> Factored | None:
     if not num or max(len(num), len(den)) > MOST_FACTORED:
         return None
     if any(a.kind in ("root", "prime") for a in atoms_of(num, den)):
-        return None  # a square of which is another polynomial: FLINT takes atoms for variables
+        return None  # whose squares are other polynomials: FLINT treats atoms as variables
     c = content(num) / content(den)
     sign, powers = 1, list[tuple[Terms, int]]()
     single: dict[Atom, Fraction] = {}

@@ -46,7 +46,7 @@ from viete.meanings.exact.polynomials import (
 )
 from viete.meanings.exact.spelling import spell
 
-FACTORED = 10**24  # square roots and logarithms of larger numbers are not taken apart
+FACTORED = 10**24  # square roots and logarithms of larger numbers are not factored
 MOST_DIGITS = 1_000_000  # binary digits of a power that is written out
 SHORT = 40  # terms of a power of a logarithm's argument
 MOST_EXPONENT = 10**30  # beyond it no enclosure holds the exponential
@@ -390,7 +390,7 @@ def radical(t: Terms) -> Number:
     if max(int(c.p), int(c.q)) <= FACTORED:
         for n, s in ((c.p, 1), (c.q, -1)):
             for q, k in n.factor():
-                # Below the line √(1/3) = √3/3: what is under the root stays whole.
+                # In the denominator √(1/3) = √3/3: the radicand stays whole.
                 out *= fmpq(q) ** (s * (int(k) // 2 if s > 0 else (int(k) + 1) // 2))
     return Number.atom(function("root", Number(scaled(t, 1 / (out * out))))) * Number.of(out)
 

@@ -19,9 +19,9 @@ from flint import arb, fmpq, fmpq_mpoly, fmpq_mpoly_ctx
 from viete.meanings.exact.atoms import Atom, Monomial, Power, Terms, age, enclosed
 
 ONE: Terms = {(): fmpq(1)}
-INVERTIBLE = ("e", "exp")  # never zero: negative powers may stand above the line
+INVERTIBLE = ("e", "exp")  # never zero: the numerator may have negative powers
 MOST_PRIMES = 3  # whose roots are moved out of one denominator
-MOST_DEGREE = 1000  # above it no common divisor is looked for: it could take for ever
+MOST_DEGREE = 1000  # above it no common divisor is computed: it could take too long
 
 
 def atoms_of(*polynomials: Terms) -> set[Atom]:
@@ -205,7 +205,7 @@ def lowest(num: Terms, den: Terms) -> Pair:
     if len(den) > 1 and len(num) > 1:
         before, (num, den) = den, without_common(num, den)
         if den is not before:
-            return lowest(num, den)  # what is left may be one term, or roots of primes alone
+            return lowest(num, den)  # the rest may be one term, or only roots of primes
     first = den[min(den, key=order)] if len(den) > 1 else next(iter(den.values()))
     if first != 1:
         num, den = scaled(num, 1 / first), scaled(den, 1 / first)
@@ -263,7 +263,7 @@ class Ring:
         self.atoms = sorted(seen, key=age)
         self.place = {x: k for k, x in enumerate(self.atoms)}
         self.unit: list[int] = []
-        self.low: list[Power] = []  # only what may stand below the line is shifted
+        self.low: list[Power] = []  # only invertible atoms are shifted
         self.degree = 0
         for x in self.atoms:
             powers = seen[x]
@@ -325,7 +325,7 @@ def exact_root(t: Terms) -> Terms | None:
     ring = Ring(t)
     try:
         found = ring.there(t).sqrt()
-    except Exception:  # flint says by an exception, of different kinds, that it is not a square
+    except Exception:  # flint raises various exceptions for a polynomial that is no square
         return None
     return ring.back(found, Fraction(1, 2))
 

@@ -26,10 +26,10 @@ from viete.notation.printer import digits, show
 from viete.notation.tree import Apply, Expr, Num, Ref, Symbol, num
 
 E = Ref(Symbol("value", "e"))
-LONG = 24  # digits of an exponent that is written by the name of its place, where it has one
-IN_EXPONENT = 4  # terms of an exponent that is set above e; a longer one is written exp(…)
+LONG = 24  # digits above which an exponent is written as the name of its place, if it has one
+IN_EXPONENT = 4  # most terms of an exponent set above e; a longer one is written exp(…)
 Places = Mapping[Any, Expr]
-MOST_TERMS, MOST_DIGITS = 16, 24  # of a sum and of a whole number, where there is little room
+MOST_TERMS, MOST_DIGITS = 16, 24  # of a sum and of a whole number, if room is limited
 RANK = {"name": 0, **dict.fromkeys(ELEMENTARY, 1), "pi": 1, "exp": 2, "e": 2, "root": 3, "prime": 4}
 
 
@@ -190,7 +190,7 @@ class Speller:
 
 def short(x: Quotient, letters: int, write: Callable[[Quotient], Expr] = spelled) -> Expr | None:
     """The number written in at most ``letters`` letters; None if it takes more."""
-    if x.length > 2 * letters:  # seen without writing it: a long one takes seconds
+    if x.length > 2 * letters:  # known without writing it, which may take seconds
         return None
     e = write(x)
     return e if len(show(e)) <= letters else None
