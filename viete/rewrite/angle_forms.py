@@ -40,7 +40,7 @@ def circle(
 
 
 def squared_sine(factor: Expr, p: Fraction) -> bool:
-    """Whether a power of a factor has the square of a sine in it."""
+    """Whether a power of a factor contains the square of a sine."""
     return isinstance(factor, Apply) and factor.op == "sin" and p.denominator == 1 and p >= 2
 
 

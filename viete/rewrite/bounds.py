@@ -26,7 +26,7 @@ DEFINITION = "the definition of "
 
 @dataclass(frozen=True)
 class Bounds:
-    """The least and the greatest number, and what they follow from, in words."""
+    """The least and the greatest possible number, and the facts that show it, in words."""
 
     least: Number = -inf
     most: Number = inf
@@ -34,7 +34,7 @@ class Bounds:
 
     @property
     def unknown(self) -> bool:
-        """Whether nothing is known of either side."""
+        """Whether neither bound is known."""
         return self.least == -inf and self.most == inf
 
 
@@ -52,7 +52,7 @@ EQUAL = frozenset(("had", "times", "inner"))  # whose product of equal factors i
 
 
 class Bounding:
-    """The bounds of one card's formulas."""
+    """Finds the bounds of one card's formulas."""
 
     def __init__(self, card: CardData) -> None:
         self.card = card
@@ -71,7 +71,7 @@ class Bounding:
         return self.found[e]
 
     def read(self, e: Expr, depth: int) -> Bounds:
-        """As `of`, which keeps it."""
+        """The bounds of a formula, without the cache of `of`."""
         match e:
             case Num(value):
                 return Bounds(value, value)
@@ -90,7 +90,7 @@ class Bounding:
         return FREE
 
     def name(self, e: Ref, depth: int) -> Bounds:
-        """The bounds of a name: of all its equations, of an input's whole numbers, of a size."""
+        """The bounds of a name: of all its equations, of an input's integers, of a size."""
         if e.symbol.kind == "dim":
             return self.size(e) or (POSITIVE if e.key in self.card.lengths else FREE)
         item = next((i for i in self.card.inputs if i.name == e.key), None)
@@ -103,7 +103,7 @@ class Bounding:
         return self.names[e.key]
 
     def defined(self, symbol: Symbol, depth: int) -> Bounds:
-        """What the equations of a name say of it."""
+        """The bounds of a name by its equations."""
         out = union(self.of(right, depth + 1) for right in self.made.get(symbol.key, ()))
         if out.unknown:
             return FREE
@@ -111,7 +111,7 @@ class Bounding:
         return Bounds(out.least, out.most, (*out.facts, definition))
 
     def size(self, e: Expr) -> Bounds | None:
-        """A number made of sizes, where these are known."""
+        """The bounds of a number made of sizes, if these are known."""
         found = self.card.size(e)
         if found is None or not found.names() <= self.card.sizes.keys():
             return None
@@ -170,13 +170,13 @@ class Bounding:
         return FREE
 
     def is_distribution(self, e: Expr) -> bool:
-        """Whether its rows are not negative and add up to one: it is a softmax, or a row of one."""
+        """Whether its rows are nonnegative and add up to 1: it is a softmax, or a row of one."""
         if isinstance(e, Pick) and len(e.items) == 1:
             e = e.value
         return self.averages(e)
 
     def averages(self, e: Expr) -> bool:
-        """Whether the rows of a matrix are not negative and add up to one: it is a softmax."""
+        """Whether the rows of a matrix are nonnegative and add up to 1: it is a softmax."""
         if isinstance(e, Ref):
             made = self.made.get(e.key, [])
             return len(made) == 1 and self.card.library_name(made[0]) == "softmax"
@@ -184,18 +184,18 @@ class Bounding:
 
 
 def joined(parts: Iterable[Bounds]) -> tuple[str, ...]:
-    """What several bounds follow from, each once."""
+    """The facts of several bounds, each once."""
     return tuple(dict.fromkeys(fact for x in parts for fact in x.facts))
 
 
 def union(parts: Iterable[Bounds]) -> Bounds:
-    """The bounds of what is one of several."""
+    """The bounds of a number that is one of several."""
     found = list(parts) or [FREE]
     return Bounds(min(x.least for x in found), max(x.most for x in found), joined(found))
 
 
 def extreme(of: Callable[[Any], Number], parts: Sequence[Bounds]) -> Bounds:
-    """The bounds of the greatest, or of the least, of some numbers."""
+    """The bounds of the maximum, or of the minimum, of some numbers."""
     return Bounds(of([x.least for x in parts]), of([x.most for x in parts]), joined(parts))
 
 
@@ -205,7 +205,7 @@ def plus(a: Bounds, b: Bounds) -> Bounds:
 
 
 def summed(a: Bounds) -> Bounds:
-    """The bounds of a sum of any number of such."""
+    """The bounds of a sum of any number of terms with these bounds."""
     least = Fraction(0) if a.least >= 0 else -inf
     return Bounds(least, Fraction(0) if a.most <= 0 else inf, a.facts)
 
@@ -217,14 +217,14 @@ def times(a: Bounds, b: Bounds) -> Bounds:
 
 
 def reciprocal(a: Bounds) -> Bounds:
-    """The bounds of 1 / x, where x is not negative."""
+    """The bounds of 1 / x for nonnegative x."""
     if a.least < 0:
         return FREE
     return Bounds(1 / a.most if a.most else inf, 1 / a.least if a.least else inf, a.facts)
 
 
 def power(a: Bounds, k: Expr) -> Bounds:
-    """The bounds of a power: of an even one, and of what is not negative."""
+    """The bounds of a power."""
     if isinstance(k, Num) and 0 < k.value <= MOST_POWER and k.value.denominator == 1:
         n = int(k.value)
         low, high = a.least**n, a.most**n
@@ -236,7 +236,7 @@ def power(a: Bounds, k: Expr) -> Bounds:
 
 @memoised
 def bounding(card: CardData) -> Bounding:
-    """The bounds of a card, which keeps them."""
+    """The cached `Bounding` of a card."""
     return Bounding(card)
 
 

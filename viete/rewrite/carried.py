@@ -35,10 +35,10 @@ from viete.notation.tree import (
 def with_carried(
     card: CardData, right: Expr, key: str, blocks: Mapping[str, Expr], source: Text
 ) -> tuple[CardData, Expr]:
-    """A right side for the equations of ``key``, in whose loops the blocks ``blocks`` are meant.
+    """A right side for the equations of ``key``, which means the blocks ``blocks`` of their loops.
 
-    What it reads of the same block has the loop's letter, ``x^3`` in block 3, and what it reads of
-    an earlier one is carried. Raises VieteError for a value of a later block.
+    A value of the same block gets the loop's letter, ``x^3`` in block 3, and a value of an earlier
+    block is carried. Raises VieteError for a value of a later block.
     """
     loops = [e.loop for e in card.equations if e.name == key and e.loop is not None]
     for loop in dict.fromkeys(loops):
@@ -67,7 +67,7 @@ def with_carried(
 
 
 def in_turn(card: CardData, letter: str, here: Expr, x: Expr) -> Expr | None:
-    """A reference to block ``here`` as one of the loop's own turn."""
+    """A reference to block ``here`` as one to the loop's current block."""
     if not isinstance(x, Ref) or letter not in x.symbol.slots:
         return None
     index = tuple(Idx(letter) if slot == letter and same(card, at, here) else at
@@ -82,7 +82,7 @@ def with_block(x: Ref, loop: Loop, block: Expr) -> tuple[Expr, ...]:
 
 
 def inside(card: CardData, block: Expr, loop: Loop) -> bool:
-    """Whether a loop has this block, as far as that is known."""
+    """Whether a loop is known to have this block, or may have it."""
     k, lower, upper = (number(card, x) for x in (block, loop.lower, loop.upper))
     return k is None or lower is None or upper is None or lower <= k <= upper
 
@@ -95,25 +95,25 @@ def starts(card: CardData, x: Ref, loop: Loop) -> bool:
 
 
 def block_of(card: CardData, x: Ref, loop: Loop) -> int | None:
-    """The number of the block that a reference names."""
+    """The number of the block in a reference."""
     at = next((a for s, a in zip(x.symbol.slots, x.index, strict=True) if s == loop.index), None)
     value = None if at is None else number(card, at)
     return None if value is None else int(value)
 
 
 def number(card: CardData, e: Expr) -> Fraction | None:
-    """The number that a formula of dimensions is."""
+    """The value of a formula of dimensions."""
     size = card.size(e)
     return None if size is None else size.value(card.sizes)
 
 
 def same(card: CardData, a: Expr, b: Expr) -> bool:
-    """Whether two indices are one number."""
+    """Whether two indices are the same number."""
     return a == b or (number(card, a) is not None and number(card, a) == number(card, b))
 
 
 def carried(card: CardData, made: Equation, block: int) -> tuple[CardData, Symbol]:
-    """The card with an equation that keeps block ``block`` of a value for all later ones."""
+    """The card with an equation that keeps a value of block ``block`` for all later blocks."""
     old, loop = made.left.symbol, made.loop
     assert loop is not None
     symbol = replace(old, sub=(*old.sub, Slot(f"at{block}")))

@@ -29,7 +29,7 @@ LETTERS = {"temperature": "tau", "mask": "m", OUTPUT: "tau"}
 
 @dataclass(frozen=True)
 class EquationChoice:
-    """What may be chosen in the equation of a value: a ``kind`` of choices.md."""
+    """A choice that the equation of a value allows: a ``kind`` of choices.md."""
 
     equation: str
     kind: str
@@ -37,17 +37,17 @@ class EquationChoice:
 
     @property
     def name(self) -> str:
-        """What it is called: ``temperature of A^{i,h}``."""
+        """Its name: ``temperature of A^{i,h}``."""
         return f"{self.kind} of {self.equation}"
 
     @cached_property
     def is_number(self) -> bool:
-        """Whether it is a number, and not a part that is there or not."""
+        """Whether it is a number, and not a part that can be left out."""
         return any(Ref(argument("tau")) in set(walk(f)) for r in rules(self.kind)
                    for _, f in r.formulas)  # fmt: skip
 
     def expression(self, value: Fraction | bool) -> Expr | None:
-        """What stands for τ; None where a part is taken out."""
+        """The expression for τ; None to leave a part out."""
         if not self.is_number:
             return None if not value else num(1)
         return Num(Fraction(value))
@@ -64,7 +64,7 @@ def rules(kind: str) -> tuple[Rule, ...]:
 
 
 def choices(card: CardData) -> tuple[EquationChoice, ...]:
-    """What may be chosen in the equations of a card; nothing where it has backward equations."""
+    """The choices that the equations of a card allow; none if it has backward equations."""
     if forward_pass(card) is not card:
         return ()
     out = list[EquationChoice]()
@@ -76,7 +76,7 @@ def choices(card: CardData) -> tuple[EquationChoice, ...]:
 
 
 def opening(card: CardData, e: Equation, kind: str) -> Symbol:
-    """The dimension that leaves a choice open."""
+    """The new dimension for an open choice."""
     slots = (s.text for s in (*e.left.symbol.sub, *e.left.symbol.sup) if not s.index)
     labels = tuple(Slot(x) for x in (e.left.symbol.base, *slots))
     base = LETTERS[kind]
@@ -86,7 +86,7 @@ def opening(card: CardData, e: Equation, kind: str) -> Symbol:
 
 
 def rewritten(card: CardData, e: Equation, kind: str, value: Expr) -> Expr:
-    """The right side of an equation with the rules of a kind applied, ``value`` for τ."""
+    """The right side of an equation with the rules of a kind applied, with ``value`` for τ."""
     among = [rule.among(card.hidden) for rule in rules(kind)]
 
     def new(x: Expr) -> Expr | None:
@@ -103,7 +103,7 @@ def rewritten(card: CardData, e: Equation, kind: str, value: Expr) -> Expr:
 
 
 def replaced(card: CardData, e: Expr, new: Callable[[Expr], Expr | None]) -> Expr:
-    """A formula with all parts replaced that a rule fits, or that are a function of such a part."""
+    """A formula with each part replaced that a rule fits, calls written out if needed."""
     parts = rebuilt(e, [replaced(card, x, new) for x in e.children])
     if parts != e and isinstance(parts, Apply) and parts.op == "where":
         return parts.args[1] if parts.args[1] == parts.args[2] else parts
@@ -118,7 +118,7 @@ def replaced(card: CardData, e: Expr, new: Callable[[Expr], Expr | None]) -> Exp
 
 
 def is_output(card: CardData, e: Equation) -> bool:
-    """Whether an equation makes the scores of next tokens, of which none takes a softmax."""
+    """Whether an equation makes the scores of next tokens, and no equation takes their softmax."""
     try:
         if scores(card) != e.name:
             return False
@@ -134,15 +134,15 @@ def is_output(card: CardData, e: Equation) -> bool:
 
 
 def chosen(card: CardData, values: Mapping[EquationChoice, Fraction | bool]) -> CardData:
-    """The card with its choices carried out, as one would write its equations by hand."""
+    """The card with its choices carried out, as if its equations were written by hand."""
     return changed(card, {c: c.expression(x) for c, x in values.items()})
 
 
 @memoised
 def opened(card: CardData, wanted: tuple[EquationChoice, ...], masked: bool = False) -> CardData:
-    """The card with choices left open, each a new dimension, which is 1.
+    """The card with choices left open, each as a new dimension, which is 1.
 
-    With ``masked`` a part is there where its dimension is 1, and else it is taken out.
+    With ``masked`` a part is present where its dimension is 1; otherwise it is left out.
     """
     put: dict[EquationChoice, Expr | None] = {c: Ref(c.symbol) if c.is_number or masked else None
                                       for c in wanted}  # fmt: skip
@@ -151,7 +151,7 @@ def opened(card: CardData, wanted: tuple[EquationChoice, ...], masked: bool = Fa
 
 
 def changed(card: CardData, put: Mapping[EquationChoice, Expr | None]) -> CardData:
-    """The card with an expression for each choice: of τ, or of whether a part is there."""
+    """The card with an expression for each choice: for τ, or for whether a part is present."""
     for c, value in put.items():
         if value == num(1):  # as the card has it
             continue
@@ -168,7 +168,7 @@ def changed(card: CardData, put: Mapping[EquationChoice, Expr | None]) -> CardDa
 
 
 def texts(card: CardData, values: Mapping[EquationChoice, Fraction | bool]) -> list[Text]:
-    """The changed equations as one puts them: ``A = softmax(causal(S) / 2)``."""
+    """The changed equations as `put` reads them: ``A = softmax(causal(S) / 2)``."""
     write = printer("plain")
     write.numbered = card.scope.numbered
     pairs = zip(card.equations, chosen(card, values).equations, strict=True)

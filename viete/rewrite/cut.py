@@ -25,17 +25,17 @@ from viete.rewrite.replacement import Replacement
 
 @dataclass(frozen=True)
 class Cut:
-    """A card with values given, and what each new input, by its key, stands for."""
+    """A card with some values as inputs, and the value that each input, by its key, replaces."""
 
     card: CardData
     inputs: Mapping[str, Ref]
 
 
 def cut(card: CardData, names: Iterable[str], whole: bool = False) -> Cut:
-    """The card in which these values are given: families (``A^{i,h}``) or members (``A^{2,1}``).
+    """The card with these values as inputs: families (``A^{i,h}``) or members (``A^{2,1}``).
 
-    Of a ``whole`` card the equations stay that made only them. Raises VieteError for what is no
-    value of the card, or is given already.
+    In a ``whole`` card, equations that only served to compute them stay. Raises VieteError for a
+    name that is not a value of the card, or is an input already.
     """
     found: dict[Ref, tuple[Ref, Text]] = {}
     for name in names:
@@ -68,7 +68,7 @@ def cut(card: CardData, names: Iterable[str], whole: bool = False) -> Cut:
 
 
 def given_input(card: CardData, symbol: Symbol, ref: Ref) -> Input:
-    """A value as an input, of whole numbers where it is one."""
+    """A value as an input, of integers if the value is one."""
     found = shapes_of(card).types[ref.key]
     low, high = map(num, found.interval) if found.interval else (None, None)
     shape = tuple(map(card.size_expr, found.shape))
@@ -76,7 +76,7 @@ def given_input(card: CardData, symbol: Symbol, ref: Ref) -> Input:
 
 
 def family(card: CardData, ref: Ref, text: Text) -> tuple[CardData, Input]:
-    """The card with all members of a value given."""
+    """The card with all members of a value as an input."""
     symbol = replace(ref.symbol, kind="input")
     item = given_input(card, symbol, ref)
 
@@ -91,10 +91,10 @@ def family(card: CardData, ref: Ref, text: Text) -> tuple[CardData, Input]:
 
 
 def without_unmade(card: CardData, read: frozenset[str]) -> CardData:
-    """The card without the equations of ``read`` values that nothing reads any more.
+    """The card without the equations of ``read`` values that are no longer read.
 
-    Parameters, functions and dimensions that only they had go too. What shared a tensor of a file
-    with a parameter that is gone is then no part of that file.
+    Parameters, functions and dimensions that only these used go too. A parameter that shared a
+    tensor of a file with a removed one is then no longer read from that file.
     """
     less = without_unread(card, {e.name for e in card.equations} & read)
     own = {p.name for p in card.parameters} | {f.name for f in card.functions}
@@ -106,12 +106,12 @@ def without_unmade(card: CardData, read: frozenset[str]) -> CardData:
 
 
 def tensor_of(p: Parameter) -> str:
-    """The name of the tensor that a parameter is a part of."""
+    """The name of the tensor that contains a parameter."""
     return p.checkpoint.partition(" : ")[0]
 
 
 def member(card: CardData, ref: Ref, text: Text) -> tuple[CardData, Input]:
-    """The card with some members of a value given."""
+    """The card with some members of a value as inputs."""
     at = dict(zip(ref.symbol.slots, ref.index, strict=True))
     letters = {s for s, x in at.items() if x == Idx(s)}
 

@@ -28,10 +28,10 @@ BLIND_TO_A_CONSTANT = ("softmax", "logsoftmax", "cross_entropy", "weighted_loss"
 def fold_norms(card: CardData) -> Folding:
     """Put the scale γ and the shift β of norms into the weights that follow them.
 
-    ``LN(x; γ, β, ε) W + b`` is ``LN(x; 1, 0, ε) (diag(γ) W) + (b + β W)``. That is done for every
-    norm of which all that is read is such products. What layer norm makes adds up to 0, so that
-    the mean of each column of the new matrix is missed by nothing: it is taken away. Raises
-    VieteError where there is no such norm.
+    ``LN(x; γ, β, ε) W + b`` is ``LN(x; 1, 0, ε) (diag(γ) W) + (b + β W)``. This is done for every
+    norm that is only read in such products. The output of layer norm adds up to 0, so that the mean
+    of each column of the new matrix has no effect: it is subtracted. Raises VieteError where the
+    card has no such norm.
     """
     work = Work(card)
     for k in range(len(card.equations)):
@@ -43,10 +43,10 @@ def fold_norms(card: CardData) -> Folding:
 
 
 def center_stream(card: CardData) -> Folding:
-    """Take the mean from every row of a weight that writes to the residual stream.
+    """Subtract the mean from every row of a weight that writes to the residual stream.
 
-    Layer norm takes the mean away, so nothing that it reads is missed. Raises VieteError where the
-    stream is read in another way: by RMSNorm, or as it is.
+    Layer norm subtracts the mean anyway. Raises VieteError where the stream is read in another way:
+    by RMSNorm, or directly.
     """
     work = Work(card)
     blind = blind_values(work)
@@ -65,9 +65,10 @@ def center_stream(card: CardData) -> Folding:
 
 
 def center_unembedding(card: CardData) -> Folding:
-    """Take from the scores of all tokens their mean: probabilities do not change.
+    """Subtract the mean over tokens from their scores: probabilities do not change.
 
-    Raises VieteError where scores are not ``r W`` or ``r W + b``, or are read by more than softmax.
+    Raises VieteError where scores are not ``r W`` or ``r W + b``, or are read other than by
+    softmax.
     """
     work = Work(card)
     k = next(k for k, e in enumerate(work.equations) if e.name == scores(card))
@@ -97,9 +98,9 @@ def center_unembedding(card: CardData) -> Folding:
 
 
 def fold_value_biases(card: CardData) -> Folding:
-    """Put the biases of values into that of attention's output: rows of a softmax add up to 1.
+    """Put the biases of values into attention's output bias: rows of a softmax add up to 1.
 
-    Raises VieteError where values have no bias, or are read by more than ``A V W_O``.
+    Raises VieteError where values have no bias, or are read other than as ``A V W_O``.
     """
     work = Work(card)
     found = [
@@ -128,10 +129,10 @@ def fold_value_biases(card: CardData) -> Folding:
 
 
 def folded(card: CardData, wanted: Mapping[str, bool | None] | None = None) -> list[Folding]:
-    """All rewritings in `STEPS`, one after the other; each is of the card that the last one gave.
+    """All rewritings in `STEPS`, one after the other, each of the card that the last one gave.
 
-    ``wanted`` may say False of a step to leave it out, or True to insist on it: otherwise those
-    that would change what is computed are left out.
+    In ``wanted``, False leaves a step out and True insists on it; otherwise steps that would change
+    the result are left out.
     """
     out: list[Folding] = []
     for name, step in STEPS.items():
@@ -165,7 +166,7 @@ def parts(work: Work, norm: Apply) -> tuple[Expr, Expr]:
 
 
 def is_layer_norm(work: Work, x: Expr) -> bool:
-    """Whether this is the norm that takes the mean away."""
+    """Whether a formula is the norm that subtracts the mean."""
     return work.model.library_name(x) == "LN"
 
 
@@ -210,17 +211,17 @@ def fold_norm(work: Work, k: int, norm: Apply) -> None:
 
 
 def mentions(x: Expr, name: Expr) -> bool:
-    """Whether this is the value ``name``, in any block."""
+    """Whether a formula is the value ``name``, in any block."""
     return x == name or (isinstance(x, Ref) and isinstance(name, Ref) and x.key == name.key)
 
 
 def follows(x: Expr, name: Expr) -> bool:
-    """Whether this is ``name W`` for a weight W."""
+    """Whether a formula is ``name W`` for a weight W."""
     return isinstance(x, Apply) and x.op == "prod" and x.args[0] == name and of_weights(x.args[1])
 
 
 def with_definitions_of(work: Work, name: Ref) -> None:
-    """Write out functions that take the value, such as ``SwiGLU(v; W, U)``, in place."""
+    """Write out functions of the value, such as ``SwiGLU(v; W, U)``."""
     for k, e in enumerate(work.equations):
         right = transform(e.right, lambda x: body_of(work.model, x, name))
         if right != e.right:
@@ -242,7 +243,7 @@ def body_of(card: CardData, x: Expr, name: Ref) -> Expr | None:
 
 
 def blind_values(work: Work) -> set[str]:
-    """Values that only layer norm reads, or sums that only layer norm reads."""
+    """Values that only layer norm reads, or sums of which only layer norm reads."""
     read = {ref.key for e in work.equations for ref in other_reads(work, e)}
 
     def terms(name: str) -> Iterator[str]:
@@ -255,7 +256,7 @@ def blind_values(work: Work) -> set[str]:
 
 
 def other_reads(work: Work, e: Equation) -> list[Ref]:
-    """Values that an equation reads in another way than by layer norm or as a term of its sum."""
+    """Values that an equation reads neither by layer norm nor as a term of its sum."""
     terms = [t for t in map(lone, summands(e.right)) if t is not None]
     normed = [
         x.args[0] for x in walk(e.right)
@@ -269,7 +270,7 @@ def other_reads(work: Work, e: Equation) -> list[Ref]:
 
 
 def reader_of_mean(work: Work) -> str:
-    """Which equation sees the mean of the stream."""
+    """The equation that depends on the mean of the stream, in words."""
     sums = {
         t.key for e in work.equations for t in map(lone, summands(e.right))
         if t is not None and len(summands(e.right)) > 1
@@ -291,7 +292,7 @@ def summands(e: Expr) -> list[Expr]:
 
 
 def weights_of(term: Expr) -> list[Ref]:
-    """The weight whose rows a term of the stream is made of, if that is how it is made."""
+    """The weight whose rows make a term of the stream; empty if the term has another form."""
     match term:
         case Ref() if term.symbol.kind == "parameter":
             return [term]
@@ -310,7 +311,7 @@ def weights_of(term: Expr) -> list[Ref]:
 
 
 def averaged(work: Work, value: Ref) -> bool:
-    """Whether all that is read of a value is ``A V W``, where A is a softmax."""
+    """Whether every use of a value is ``A V W``, where A is a softmax."""
     found = 0
     for e in work.equations:
         total = sum(mentions(x, value) for x in walk(e.right))
@@ -324,7 +325,7 @@ def averaged(work: Work, value: Ref) -> bool:
 
 
 def matches_mean(e: Expr, value: Ref) -> bool:
-    """Whether this is ``A V W`` with a weight W."""
+    """Whether a formula is ``A V W`` with a weight W."""
     match e:
         case Apply("prod", (Apply("prod", (Ref(), x)), Ref() as weight)):
             return x == value and weight.symbol.kind == "parameter"
@@ -332,7 +333,7 @@ def matches_mean(e: Expr, value: Ref) -> bool:
 
 
 def softmaxed(work: Work, e: Expr) -> bool:
-    """Whether the A of ``A V W`` has rows that add up to 1."""
+    """Whether the rows of A in ``A V W`` add up to 1."""
     pattern = next(refs(e))
     return any(
         q.name == pattern.key and work.model.library_name(q.right) == "softmax"
@@ -341,7 +342,7 @@ def softmaxed(work: Work, e: Expr) -> bool:
 
 
 def unbound(e: Expr) -> Expr:
-    """What is summed over heads."""
+    """The formula below the sums over heads."""
     while isinstance(e, Bind) and e.op == "sum":
         e = e.body
     return e
@@ -351,12 +352,12 @@ def unbound(e: Expr) -> Expr:
 
 
 def of_weights(e: Expr) -> bool:
-    """Whether a formula is made of numbers, dimensions and parameters alone."""
+    """Whether a formula contains only numbers, dimensions and parameters."""
     return e.made_of <= {"dim", "parameter", "index"}
 
 
 def parents(e: Expr) -> Iterator[tuple[Expr, Ref]]:
-    """Every name in a formula, with what it is an argument of."""
+    """Every name in a formula, with the operation around it."""
     for x in walk(e):
         for child in x.children:
             if isinstance(child, Ref):

@@ -56,16 +56,16 @@ def place_of(change: Replacement) -> Expr:
 
 @dataclass(frozen=True)
 class Met:
-    """Where an equation is changed: the letters that have a value there, and conditions."""
+    """Where a change meets an equation: the letters with a value there, and conditions."""
 
     letters: dict[str, Expr]
     tests: list[Expr]
 
 
 class FoldingIn:
-    """One change of one card; of a copy of a value ``base`` is what it is a copy of.
+    """Applies one change to one card; for a copy of a value, ``base`` is the original.
 
-    ``sizes`` are those of a text, where one is at hand.
+    ``sizes`` are those of a text, if one is at hand.
     """
 
     def __init__(
@@ -101,11 +101,11 @@ class FoldingIn:
 
     @property
     def place(self) -> str:
-        """The left side of the change, as it is written."""
+        """The left side of the change, as written."""
         return self.change.left_text.text.strip() or show(place_of(self.change))
 
     def axis(self, size: Size, item: object) -> None:
-        """An axis of the value: its letter, and what of it is changed."""
+        """Record an axis of the value: its letter, and the part that is changed."""
         if isinstance(item, Idx) and item.name not in (*self.model.ranges, *self.sizes):
             self.sizes[item.name] = size
             return
@@ -125,7 +125,7 @@ class FoldingIn:
             self.tests.append(Apply("eq", (Idx(letter), at)))
 
     def check_place(self, at: Expr, size: Size) -> None:
-        """That a row or an entry may exist."""
+        """Check that a row or an entry may exist."""
         most, found = size.value(self.most), self.model.size(at)
         k = None if found is None else found.value(self.most)
         if most is None or k is None or 0 <= k < most:
@@ -136,7 +136,7 @@ class FoldingIn:
         )
 
     def card(self) -> CardData:
-        """The card with the change in each equation that makes one of its members."""
+        """The card with the change in each equation of a changed member."""
         out: list[Equation] = []
         found = False
         for e in self.model.equations:
@@ -158,7 +158,7 @@ class FoldingIn:
         return replace(self.model, equations=tuple(out))
 
     def single(self, e: Equation, left: Ref) -> Equation:
-        """An equation with the old x^0 by a name of its own: there is no family of it."""
+        """An equation with the old x^0 under a separate name, since it has no family."""
         at = iter(left.index)
         sub, sup = (tuple(self.named_slot(s, at) for s in slots)
                     for slots in (left.symbol.sub, left.symbol.sup))  # fmt: skip
@@ -182,7 +182,7 @@ class FoldingIn:
     # -- where it is changed -----------------------------------------------------------------------
 
     def check_members(self) -> None:
-        """That the members of the left side exist."""
+        """Check that the members on the left side exist."""
         for slot, x in self.index.items():
             lower, upper = (self.number(b) for b in self.model.ranges[slot])
             if isinstance(x, Idx):
@@ -210,12 +210,12 @@ class FoldingIn:
                 )
 
     def number(self, e: Expr) -> Fraction | None:
-        """The number that a formula of dimensions is."""
+        """The value of a formula of dimensions."""
         size = self.model.size(e)
         return None if size is None else size.value(self.sure)
 
     def met(self, e: Equation) -> Met | None:
-        """Where the change meets an equation; None where it does nowhere."""
+        """Where the change meets an equation; None if it does not."""
         letters: dict[str, Expr] = dict(self.renamed)
         tests: list[Expr] = []
         for slot, own in zip(self.symbol.slots, e.left.index, strict=True):
@@ -238,7 +238,7 @@ class FoldingIn:
         return Met(letters, tests)
 
     def ends_of(self, e: Equation) -> dict[str, tuple[Fraction, Fraction | None]]:
-        """The first and the last value of each letter of an equation, and of rows and columns."""
+        """The first and the last value of each letter of an equation, its rows and columns."""
         ranges = {x: self.model.ranges[x] for x in e.left.free}
         if e.loop is not None:
             ranges[e.loop.index] = e.loop.lower, e.loop.upper
@@ -250,7 +250,7 @@ class FoldingIn:
         return found
 
     def ends(self, test: Expr) -> Expr:
-        """A condition in which ``j = -1`` is the last position."""
+        """A condition in which the position -1 of ``j = -1`` is the last one."""
 
         def rule(x: Expr) -> Expr | None:
             match x:
@@ -263,7 +263,7 @@ class FoldingIn:
         return transform(test, rule)
 
     def from_end(self, item: Expr, size: Size) -> Expr:
-        """A place counted from 0: of -1, which is read as len(x) - 1, the size less 1."""
+        """A place counted from 0: -1, which is read as len(x) - 1, becomes the size minus 1."""
         if isinstance(item, Num) and item.value < 0:
             return Apply("sub", (self.model.size_expr(size), num(-item.value)))
         if (k := Pick(self.change.left, (item,)).from_end(0)) is not None or (
@@ -275,12 +275,12 @@ class FoldingIn:
     # -- what it is changed to ---------------------------------------------------------------------
 
     def folded(self, e: Equation, where: Met) -> list[Equation]:
-        """The equation with the change in it, behind one for the old value where that is read."""
+        """The equation with the change, after one for the old value if that is read."""
         old = Ref(self.old, e.left.index)
         return self.equations(e, self.value(e, where, old if self.base is None else e.right), old)
 
     def value(self, e: Equation, where: Met, rest: Expr) -> Expr:
-        """What the equation's value is with the change; ``rest`` where no condition holds."""
+        """The equation's value with the change; ``rest`` where no condition holds."""
         right = self.model.substitute(self.change.right, letters=where.letters)
         shape = self.shape_of(right)
         right = transform(right, lambda x: self.old_one(x, e))
@@ -291,7 +291,7 @@ class FoldingIn:
         return new if not outer else Apply("where", (joined(outer), new, rest))
 
     def shape_of(self, right: Expr) -> tuple[Size, ...]:
-        """The shape of the right side: a number's, or that of what it takes the place of."""
+        """The shape of the right side: that of a number, or of the part that it replaces."""
         env = self.shapes.env
         env = replace(env, ranges={**env.ranges, **self.sizes},
                       first={**env.first, **dict.fromkeys(self.sizes, Size.of(0))})  # fmt: skip
@@ -309,7 +309,7 @@ class FoldingIn:
         return found.shape
 
     def check_kind(self, found: Type) -> None:
-        """That a whole number, as a token, takes the place of a whole number, within its bounds."""
+        """Check that an integer, such as a token, is replaced by an integer within its bounds."""
         wanted, own = self.type.whole, found.whole
         if wanted is None or (own and wanted[0] <= own[0] and own[1] <= wanted[1]):
             return
@@ -322,7 +322,7 @@ class FoldingIn:
         )
 
     def old_one(self, x: Expr, e: Equation) -> Expr | None:
-        """What the replaced name means on the right: its old value."""
+        """The old value, if a name on the right is the replaced one; else None."""
         if not isinstance(x, Ref) or x.key != self.symbol.key:
             return None
         at = zip(self.symbol.slots, x.index, e.left.index, strict=True)
@@ -333,7 +333,7 @@ class FoldingIn:
     def new_value(
         self, right: Expr, shape: tuple[Size, ...], old: Ref, tests: Sequence[Expr], partly: bool
     ) -> Expr:  # fmt: skip
-        """The value in the place of the old one, for the entries that ``tests`` are about."""
+        """The new value for the entries that ``tests`` choose."""
         if not (self.change.items or tests):
             bare = not shape and bool(self.ranges) and not partly
             return Table(self.ranges, right) if bare else right
@@ -344,7 +344,7 @@ class FoldingIn:
         return Table(self.ranges, entry)
 
     def equations(self, e: Equation, whole: Expr, old: Ref) -> list[Equation]:
-        """The changed equation, after one for the old value unless that stands in one place."""
+        """The changed equation, after one for the old value unless that occurs only once."""
         again = restated(e, e.left, whole)
         if self.base is not None:
             return [again]

@@ -30,13 +30,13 @@ def scaled(a: Form, c: Fraction) -> Form:
 
 
 def ordered(factors: Iterable[tuple[Expr, Fraction]]) -> Term:
-    """Factors in one order."""
+    """Factors in a fixed order."""
     return tuple(sorted(factors, key=lambda x: (spelled(x[0]), x[1])))
 
 
 @lru_cache(maxsize=1 << 14)
 def spelled(e: Expr) -> str:
-    """A formula as text, by which formulas are put in order."""
+    """A formula as text, for sorting."""
     return show(e)
 
 
@@ -51,7 +51,7 @@ def entrywise_product(factors: Sequence[Expr]) -> Expr:
 
 
 def entrywise(e: Expr) -> list[Expr]:
-    """The factors of a product entry by entry."""
+    """The factors of an entrywise product."""
     match e:
         case Num(value) if value == 1:
             return []
@@ -63,7 +63,7 @@ def entrywise(e: Expr) -> list[Expr]:
 
 
 def content(form: Form) -> tuple[Form, Form]:
-    """What all terms have in common of numbers and dimensions, as a term, and the rest."""
+    """The common factor of all terms, from numbers and dimensions, as a term; and the rest."""
     if not form:
         return {(): ONE}, form
     terms = sorted(form, key=lambda t: [(spelled(x), p) for x, p in t])
@@ -79,7 +79,7 @@ def content(form: Form) -> tuple[Form, Form]:
 
 
 def rational_power(c: Fraction, p: Fraction) -> Fraction | None:
-    """A number to a power, where that is a number."""
+    """A number to a power, if the result is rational."""
     if p.denominator == 1:
         return c ** int(p) if c else None
     if p.denominator != 2 or c <= 0:

@@ -27,7 +27,7 @@ BOUNDED = ("softmax", "where")  # of which no infinity comes, or none by itself
 def identity(card: CardData, left: Expr, right: Expr) -> tuple[str, ...] | None:
     """The names whose equations make two formulas equal, for all values of their letters.
 
-    None where no proof is found, which says nothing.
+    None if no proof is found; the formulas may still be equal.
     """
     try:
         e = without_calls(card, Apply("sub", (left, right)))
@@ -46,16 +46,16 @@ def identity(card: CardData, left: Expr, right: Expr) -> tuple[str, ...] | None:
 
 
 def called(*formulas: Expr) -> tuple[str, ...]:
-    """The functions of a card's values that formulas apply."""
+    """The functions of a card's values that formulas call."""
     found = [x.args[0] for e in formulas for x in walk(e) if isinstance(x, Apply) and x.op == CALL]
     names = (show(x.symbol.member, "unicode") for x in found if isinstance(x, Ref))
     return tuple(dict.fromkeys(names))
 
 
 class Search:
-    """What is left of a difference, and what was put in on the way.
+    """A search for a proof that a difference is 0, with the equations used so far.
 
-    With ``functions`` their definitions are put in before names are, and else not at all.
+    With ``functions`` their definitions are put in before those of names; otherwise not at all.
     """
 
     def __init__(self, card: CardData, functions: bool) -> None:
@@ -67,7 +67,7 @@ class Search:
         self.names: list[str] = []
 
     def proof(self, e: Expr) -> tuple[str, ...] | None:
-        """The names whose equations make nothing of a formula."""
+        """The names whose equations reduce a formula to 0; None if none are found."""
         form = self.forms.of(e)
         for _ in range(MOST_STEPS):
             if not form:
@@ -80,7 +80,7 @@ class Search:
         return None
 
     def definition(self, e: Expr) -> Expr | None:
-        """The formula with the equation of the name in it that the card defines last."""
+        """The formula with the equation put in of the name that the card defines last."""
         parts = [x for x in outside(self.card, e) if isinstance(x, Ref)]
         if (x := next((x for x in parts if x in self.first), None)) is not None:
             self.names.append(show(x, "unicode"))
@@ -129,7 +129,7 @@ class Search:
         return None
 
     def function(self, e: Expr) -> Expr | None:
-        """The formula with the definition of a function in it, wherever that is applied."""
+        """The formula with the definition of a function put in wherever it is called."""
         calls = [x for x in walk(e) if isinstance(x, Apply) and x.op in self.card.function]
         plain = [x for x in calls if not isinstance(self.card.function[x.op].body, Table)
                  and self.card.library_name(x) != "softmax"]  # fmt: skip
@@ -148,14 +148,14 @@ class Search:
 
 @memoised
 def normal_forms(card: CardData) -> NormalForms:
-    """The forms of a card, which keeps them."""
+    """The cached `NormalForms` of a card."""
     return NormalForms(card)
 
 
 def definitions(card: CardData) -> dict[str, Equation]:
-    """The equations of values that one equation makes, for every block alike; in their order.
+    """The values with a single equation, the same for every block, in order.
 
-    What stands before the first block, as x^0, may have one of its own.
+    The value before the first block, such as x^0, may have a separate equation.
     """
     every = (*card.equations, *card.derived)
     out = {e.name: e for e in every if all(isinstance(x, Idx) for x in e.left.index)}
@@ -169,7 +169,7 @@ def definitions(card: CardData) -> dict[str, Equation]:
 
 
 def outside(card: CardData, e: Expr) -> Iterator[Expr]:
-    """The parts of a formula but for those under letters of blocks with bounds of their own."""
+    """The parts of a formula, except sums over blocks with bounds of their own."""
 
     def other(x: Expr) -> bool:
         return (
@@ -182,14 +182,14 @@ def outside(card: CardData, e: Expr) -> Iterator[Expr]:
 
 
 def member(card: CardData, letter: str, at: Expr) -> bool:
-    """Whether an index is one that an equation with this letter is for."""
+    """Whether an equation with this letter covers an index."""
     if letter not in card.loop_letters:
         return True
     return at == Idx(letter) or at in card.ranges[letter]
 
 
 def may_be_infinite(card: CardData, e: Expr, seen: frozenset[str] = frozenset()) -> bool:
-    """Whether an infinity is written in a formula, in its functions or in what it is made of."""
+    """Whether a formula, its functions or the values it reads contain a written infinity."""
 
     def bounded(x: Expr) -> bool:
         return card.library_name(x) in BOUNDED[:1]
@@ -210,7 +210,7 @@ def may_be_infinite(card: CardData, e: Expr, seen: frozenset[str] = frozenset())
 
 
 def has_infinity(card: CardData, name: str) -> bool:
-    """Whether a function's definition writes an infinity."""
+    """Whether a function's definition contains a written infinity."""
     for x in walk(card.function[name].body):
         if not isinstance(x, Apply) or card.library_name(x) == "softmax":
             continue

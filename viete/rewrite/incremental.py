@@ -53,10 +53,10 @@ class Derived:
     """An incremental form.
 
     ``past`` maps the key of each input for earlier positions to the value or input whose rows it
-    takes, ``axis`` the latter to where its positions are, 'row' or 'col'. ``once`` are values that
-    no token of the text changes, such as an encoder's: computed by the card itself, they are inputs
-    here. ``start`` is the name of the number of positions before, or of the room that there is for
-    positions where shapes are fixed; ``places`` then is the input that says which are new.
+    takes, and ``axis`` maps the latter to the axis of its positions, 'row' or 'col'. ``once`` are
+    values that no token of the text changes, such as an encoder's: the card computes them, and here
+    they are inputs. ``start`` is the name of the number of earlier positions, or of the room for
+    positions where shapes are fixed; ``places`` then is the input with the new positions.
     """
 
     model: CardData
@@ -81,11 +81,11 @@ def incremental(card: CardData, of: str | None = None, fixed: bool = False) -> C
     """The model for ``n`` new tokens that come after ``m`` others, whose K and V are given.
 
     Its inputs are the new tokens and, for each value whose earlier rows are needed, those rows
-    (``K_past^{i,h}``: m × d_k), its values the rows of the new positions: those of the whole run.
-    ``of`` is the value wanted for every position (by default `scores`). What only training needs
-    is left out. With ``fixed`` there is room for ``c`` rows (``K_room^{i,h}``), into which the new
-    ones are written, and an input ``q`` says which positions are new: the shapes of one step are
-    those of the next.
+    (``K_past^{i,h}``: m × d_k). Its values are the rows of the new positions, as in the whole run.
+    ``of`` is the value wanted for every position (by default `scores`). Equations that only
+    training needs are left out. With ``fixed`` it has room for ``c`` rows (``K_room^{i,h}``), into
+    which the new ones are written, and an input ``q`` says which positions are new: the shapes of
+    one step are those of the next.
 
     Raises VieteError, naming the equation, where a position reads later ones.
     """
@@ -94,12 +94,12 @@ def incremental(card: CardData, of: str | None = None, fixed: bool = False) -> C
 
 @memoised
 def derived(card: CardData, of: str | None = None, fixed: bool = False) -> Derived:
-    """As `incremental`, with what a sampler must know of the result."""
+    """The incremental form as in `incremental`, with the details that a sampler needs."""
     return IncrementalForm(card, of, fixed).derive()
 
 
 class IncrementalForm:
-    """One derivation."""
+    """Derives one incremental form."""
 
     def __init__(self, card: CardData, of: str | None, fixed: bool) -> None:
         card = distinct(card)
@@ -123,7 +123,7 @@ class IncrementalForm:
         self.positions = Positions(card, self.shapes, length.key, self.cache, self.value)
 
     def fresh(self, kind: str, names: list[str]) -> Symbol:
-        """A symbol that the card has not."""
+        """A symbol that is new to the card."""
         # A symbol that begins with a function's name would hide the function.
         wishes = [n for n in names if n.partition("_")[0] not in self.model.function]
         base, _, label = self.model.fresh(*wishes, names[-1].partition("_")[2]).partition("_")
@@ -140,7 +140,7 @@ class IncrementalForm:
     # -- values ------------------------------------------------------------------------------------
 
     def value(self, e: Ref, want: Want) -> Form:
-        """A named value or an input; all rows of one are those before and the new ones."""
+        """The form of a value or an input; all its rows are the earlier ones and the new ones."""
         if e.key not in self.dependent:
             return Form(e)
         axes = self.positional(e.key)
@@ -178,7 +178,7 @@ class IncrementalForm:
     # -- equations ---------------------------------------------------------------------------------
 
     def derive(self) -> Derived:
-        """The form, or VieteError with the equation that has none."""
+        """The form. Raises VieteError with the equation that has none."""
         rewritten = self.rewritten()
         if self.target in self.refusals:
             raise self.refused(self.target)
@@ -192,7 +192,7 @@ class IncrementalForm:
         return VieteError(f"{self.model.title} has no incremental form: {self.refusals[name]}")
 
     def needed(self, rewritten: dict[int, Rewritten]) -> tuple[set[str], set[str]]:
-        """The values that the target needs, and those whose earlier rows it does."""
+        """The values that the target needs, and those of which it needs earlier rows."""
         numbers = {id(e): k for k, e in enumerate(self.model.equations)}
         past = set[str]()
 
@@ -209,9 +209,9 @@ class IncrementalForm:
     def computable(
         self, needed: set[str], rewritten: dict[int, Rewritten], past: set[str]
     ) -> set[str]:
-        """The values that are needed, and those that can be computed from no other earlier rows.
+        """The needed values, and those that can be computed without other earlier rows.
 
-        A value is there with all of its equations, x^i with x^0, or not at all.
+        A value is included with all of its equations, x^i with x^0, or not at all.
         """
         there = needed | (self.dependent & self.made.keys()) - self.refusals.keys()
         there |= {*self.inputs, self.length.key}
@@ -232,7 +232,7 @@ class IncrementalForm:
         return greatest(there, fails, readers)
 
     def rewritten(self) -> dict[int, Rewritten]:
-        """All equations that have a form; what has none is followed around loops to the end."""
+        """All equations that have a form; the lack of one is followed around loops to the end."""
         flows = flows_of(self.model).found
         while True:
             before = set(self.refusals)
@@ -255,7 +255,7 @@ class IncrementalForm:
                 return out
 
     def equation(self, e: Equation) -> Expr:
-        """The form of a right side, with its rows for new positions."""
+        """The form of a right side, with rows for the new positions."""
         axes = self.positional(e.name)
         want = (NEW, ALL) if len(axes) == 2 and axes[0] else (ALL, NEW)
         try:
@@ -275,7 +275,7 @@ class IncrementalForm:
     # -- the model ---------------------------------------------------------------------------------
 
     def assembled(self, right: dict[int, Expr], past: set[str]) -> Derived:
-        """The card with these right sides, and inputs for what they are given."""
+        """The card with these right sides, and inputs for the given values."""
         model = self.model
         once = list(dict.fromkeys(
             x.key for e in right.values() for x in refs(e)
@@ -334,7 +334,7 @@ class IncrementalForm:
         )  # fmt: skip
 
     def new_functions(self, equations: list[Equation]) -> list[Function]:
-        """Those that the equations call, directly or through each other."""
+        """The new functions that the equations call, directly or through each other."""
         made = {f.name: f for f in self.positions.functions.values()}
         used = functions_called(made, (e.right for e in equations))
         return [f for name, f in made.items() if name in used]
@@ -342,7 +342,7 @@ class IncrementalForm:
     def unchanged(
         self, forward: list[Equation], parameters: tuple[Parameter, ...], gone: frozenset[str]
     ) -> tuple[Equation, ...]:
-        """Derived names whose definitions hold as they stand, of what is still there."""
+        """Derived names whose definitions stay valid, with all their parts in the form."""
         there = {e.name for e in forward} | {p.name for p in parameters}
         there |= {d.name for d in self.model.dims} - {self.length.key}
         out = []
@@ -365,14 +365,14 @@ class IncrementalForm:
         return replace(symbol, kind="input", sub=(*symbol.sub, self.cache.label))
 
     def value_input(self, key: str) -> Input:
-        """A value that is given."""
+        """A given value as an input."""
         symbol = replace(self.made[key][0].left.symbol, kind="input")
         shape = tuple(self.model.size_expr(s) for s in self.shapes.types[key].shape)
         said = "computed once: no token of the text changes it"
         return Input(symbol, shape, meaning=said, text=Text(key))
 
     def past_input(self, key: str) -> Input:
-        """The rows of a value for the positions before."""
+        """The rows of a value for the earlier positions, as an input."""
         item = self.inputs.get(key) or self.value_input(key)
         shape = tuple(
             self.model.substitute(e, names={self.length.key: self.start}) for e in item.shape
@@ -384,7 +384,7 @@ class IncrementalForm:
                        meaning=f"${show(value, 'latex')}$ at {where}")  # fmt: skip
 
     def places_input(self) -> Input:
-        """Which positions are new."""
+        """The input with the new positions."""
         most = self.model.lengths[self.length.key]
         return Input(self.places.symbol, (self.length,), num(0), Apply("sub", (most, num(1))),
                      meaning="places of the new positions", text=Text(self.places.key))  # fmt: skip

@@ -43,7 +43,7 @@ def offset(e: Expr) -> tuple[Expr | None, int]:
 
 
 def moved(e: Expr, by: int) -> Expr:
-    """An index and a number more."""
+    """An index plus a number."""
     base, own = offset(e)
     by += own
     if base is None:
@@ -52,7 +52,7 @@ def moved(e: Expr, by: int) -> Expr:
 
 
 def replaced_letter(e: Expr, letter: str, place: Expr) -> Expr:
-    """A formula with something for a letter, its indices in one form."""
+    """A formula with an expression for a letter, and its indices in one form."""
 
     def in_one_form(x: Expr) -> Expr | None:
         return rebuilt(x, [indexed(y) for y in x.index]) if isinstance(x, Ref) else None
@@ -61,7 +61,7 @@ def replaced_letter(e: Expr, letter: str, place: Expr) -> Expr:
 
 
 def greatest_offset(e: Expr, letter: str) -> int | None:
-    """The greatest k of the indices ``i + k`` in a formula; None where i stands elsewhere."""
+    """The greatest k of the indices ``i + k`` in a formula; None where i occurs otherwise."""
     found: list[int] = []
     places = 0
     for x in walk(e):
@@ -76,7 +76,7 @@ def greatest_offset(e: Expr, letter: str) -> int | None:
 
 @lru_cache(maxsize=1 << 14)
 def canonical(e: Expr) -> Expr:
-    """A formula whose bound letters depend on what they bind alone."""
+    """A formula whose bound letters depend only on the body they bind."""
     e = rebuilt(e, [canonical(x) for x in e.children])
     if not isinstance(e, Bind):
         return e

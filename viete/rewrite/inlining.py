@@ -25,9 +25,9 @@ def with_definitions(
     """The model without the names that ``values`` and ``functions`` define.
 
     A definition may use another, in any order. Its left side has plain index letters
-    (``b_Q^{i,h}``). Of the names in ``optional``, those that nothing uses any more are left out:
-    parameters, dimensions, functions, and equations with what is derived and claimed of them.
-    Raises VieteError for definitions that lead back to themselves.
+    (``b_Q^{i,h}``). Names in ``optional`` that become unused are left out: parameters, dimensions,
+    functions, and equations with the derived names and claims about them. Raises VieteError for
+    definitions that lead back to themselves.
     """
     puts = Puts(card, {e.name: e for e in values}, {f.name: f for f in functions})
     out = replace(
@@ -42,7 +42,7 @@ def with_definitions(
 
 
 class Puts:
-    """What stands for each defined name."""
+    """The definition of each defined name."""
 
     def __init__(
         self, card: CardData, values: Mapping[str, Equation], functions: Mapping[str, Function]
@@ -51,7 +51,7 @@ class Puts:
         self.open: list[str] = []
 
     def into(self, e: Expr) -> Expr:
-        """A formula with every definition put in, and simplified where one was."""
+        """A formula with every definition put in, simplified where one was."""
         new = transform(e, self.rule)
         if new == e:
             return e
@@ -70,7 +70,7 @@ class Puts:
         return None
 
     def meanwhile(self, name: str, e: Expr, text: Text) -> Expr:
-        """A definition with the others put in. Raises VieteError if it is made of itself."""
+        """A definition with the others put in. Raises VieteError if it contains itself."""
         if name in self.open:
             raise text.error(f"{' and '.join(self.open)} define each other")
         self.open.append(name)
@@ -85,7 +85,7 @@ def letters(definition: Equation) -> list[str]:
 
 
 def without_unread(card: CardData, optional: Collection[str]) -> CardData:
-    """Without the equations in ``optional`` that no other reads, and what is said of them."""
+    """The card without the equations in ``optional`` that no other reads, and all about them."""
     roots = [e.name for e in card.equations if e.name not in optional]
     equations = tuple(backward_slice(card, roots))
     gone = {e.name for e in card.equations} - {e.name for e in equations}
@@ -101,7 +101,7 @@ def without_unread(card: CardData, optional: Collection[str]) -> CardData:
 
 
 def without_unused(card: CardData, optional: Collection[str]) -> CardData:
-    """Without the parameters, dimensions and functions in ``optional`` that nothing uses."""
+    """The card without the unused parameters, dimensions and functions in ``optional``."""
 
     def declaring(left: Callable[[str], bool]) -> dict[str, Any]:
         return {
@@ -120,7 +120,7 @@ def without_unused(card: CardData, optional: Collection[str]) -> CardData:
 
 
 def names_used(card: CardData) -> set[str]:
-    """Every name in a formula of the card, and in the shape of what is left of it."""
+    """Every name in a formula of the card, and in the shapes of its parts."""
     formulas = [*card.formulas, *(f.body for f in card.functions)]
     formulas += [s for p in card.parameters for s in p.shape]
     formulas += [s for i in card.inputs for s in (*i.shape, i.low, i.high) if s is not None]

@@ -23,11 +23,11 @@ PLACES = Ref(Symbol("input", "@places"))
 
 
 class Stuck(Exception):
-    """There is no form for new positions alone; the message says why, as a clause."""
+    """No form exists for new positions alone; the message says why, as a clause."""
 
 
 class DynamicCache:
-    """The rows of m positions before, ``BEFORE``; the new ones come after them."""
+    """A cache of the rows of m earlier positions, ``BEFORE``; the new ones come after them."""
 
     label, suffix = Slot("past"), "after"
     own: tuple[Ref, ...] = (BEFORE,)
@@ -37,7 +37,7 @@ class DynamicCache:
         return Apply("add", (letter, BEFORE))
 
     def counts(self, new: Expr | None, every: Expr | None) -> dict[str, Expr]:
-        """How many positions are new, and how many there are, said by what counts either."""
+        """The number of new positions and of all positions, each in terms of what is given."""
         if new is None and every is None:
             return {}
         return {
@@ -46,7 +46,7 @@ class DynamicCache:
         }
 
     def rows(self, kind: str, start: Expr | None, stop: Expr | None) -> Expr:
-        """The rows of the new positions, or of all, in a table that has them from ``start`` on."""
+        """The rows of the new positions, or of all, in a table that begins at ``start``."""
         if kind == ALL:
             return Slice(start, stop)
         return Slice(BEFORE if start is None else Apply("add", (start, BEFORE)), stop)
@@ -56,15 +56,15 @@ class DynamicCache:
         return stack if as_rows else Apply("concat", (before, new))
 
     def new_columns(self, e: Ref) -> Expr:
-        """Of a value with a column for each position those of the new ones."""
+        """The columns of the new positions, of a value with a column for each position."""
         return Pick(e, (Slice(None, None), Slice(BEFORE, None)))
 
 
 class StaticCache(DynamicCache):
-    """Room for ``ROOM`` rows; the new positions are ``PLACES``.
+    """A cache with room for ``ROOM`` rows; the new positions are ``PLACES``.
 
     Rows beyond the last position are never read: a sum over positions is allowed only under a mask
-    that hides all later than a position's own.
+    that hides all positions later than the row's.
     """
 
     label, suffix = Slot("room"), "at"
@@ -75,12 +75,12 @@ class StaticCache(DynamicCache):
         return Pick(PLACES, (letter,))
 
     def counts(self, new: Expr | None, every: Expr | None) -> dict[str, Expr]:
-        """As many as there is room for stand for all."""
+        """The number of new positions, and the room as the number of all."""
         new = Apply("cols", (PLACES,)) if new is None else new
         return {NEW_COUNT.key: new, ALL_COUNT.key: ROOM if every is None else every}
 
     def rows(self, kind: str, start: Expr | None, stop: Expr | None) -> Expr:
-        """The new positions themselves are indices."""
+        """The rows of the new positions, which are themselves the indices."""
         if kind == NEW:
             return PLACES if start is None else Apply("add", (start, PLACES))
         return Slice(start, ROOM if start is None else Apply("add", (start, ROOM)))
@@ -92,7 +92,7 @@ class StaticCache(DynamicCache):
         return written
 
     def new_columns(self, e: Ref) -> Expr:
-        """Columns are not rows of a room."""
+        """Raise Stuck: the room has rows only."""
         raise Stuck(f"{show(e)} is asked for at its new columns alone")
 
 

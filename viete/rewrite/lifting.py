@@ -19,10 +19,10 @@ from viete.rewrite.simplify import simplified
 
 @dataclass(frozen=True)
 class Place:
-    """Where a pattern fits: ``whole`` stands in ``right``, the right side of an equation.
+    """The place where a pattern fits: ``whole`` in ``right``, the right side of an equation.
 
-    ``right`` has a function written out where the pattern fits nothing else. ``letters`` is what
-    the pattern's letters stand for.
+    ``right`` has a function written out if the pattern fits nowhere else. ``letters`` maps the
+    pattern's letters to formulas.
     """
 
     equation: int
@@ -42,7 +42,7 @@ def find(
 
     Symbols of the kind 'argument' are the pattern's letters and stand for anything; others are the
     card's. If it fits nowhere, it is tried with one function written out, and so on in order; and,
-    to look ``through`` values, with the equation of one value put for it.
+    to look ``through`` values, with one value replaced by its equation.
     """
     for written_out in (alone, with_one_inlined, *([with_one_value] if through else [])):
         for k in sorted(equations):
@@ -55,17 +55,17 @@ def find(
 
 
 def nameable(card: CardData, e: Expr) -> bool:
-    """Whether ``e`` is one value for each of the card's index letters, and of no other."""
+    """Whether ``e`` is one value for each of the card's index letters, and of no other letter."""
     return e.free <= {i.name for i in card.indices} | card.loop_letters
 
 
 def alone(card: CardData, e: Expr) -> Iterator[Expr]:
-    """A formula as it is."""
+    """A formula unchanged."""
     yield e
 
 
 def with_one_value(card: CardData, e: Expr) -> Iterator[Expr]:
-    """A formula with the equation of a value that it reads written out: each in turn."""
+    """A formula with one value that it reads written out, for each value in turn."""
     made = {equation.left: equation.right for equation in card.equations}
     for part in dict.fromkeys(walk(e)):
         if isinstance(part, Ref) and part in made:
@@ -73,7 +73,7 @@ def with_one_value(card: CardData, e: Expr) -> Iterator[Expr]:
 
 
 def with_one_inlined(card: CardData, e: Expr) -> Iterator[Expr]:
-    """A formula with one function written out: each in turn."""
+    """A formula with one function written out, for each function in turn."""
     for part in walk(e):
         if not isinstance(part, Apply) or part.op not in card.function:
             continue
@@ -85,10 +85,10 @@ def with_one_inlined(card: CardData, e: Expr) -> Iterator[Expr]:
 
 
 def lifted(card: CardData, place: Place, value: Expr, back: Expr, symbol: Symbol) -> CardData:
-    """The model with an equation for ``symbol``, ``value``; ``back`` stands where ``whole`` did.
+    """The model with an equation for ``symbol``, ``value``; ``back`` replaces ``whole``.
 
-    Both are formulas of the card, ``back`` with ``symbol`` in it, and ``back`` with ``value`` put
-    in must equal ``place.whole``. The equation comes before the one it is taken from.
+    Both are formulas of the card, ``back`` with ``symbol`` in it; ``back`` with ``value`` put in
+    must equal ``place.whole``. The equation comes before the one it is taken from.
     """
     old = card.equations[place.equation]
     left = symbol.member
@@ -99,5 +99,5 @@ def lifted(card: CardData, place: Place, value: Expr, back: Expr, symbol: Symbol
 
 
 def again(old: Equation, left: Ref, right: Expr) -> Equation:
-    """An equation in the place of another."""
+    """An equation that replaces another."""
     return replace(restated(old, left, right), stated=None)

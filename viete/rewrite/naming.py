@@ -20,7 +20,7 @@ DEEPEST = 3  # functions within functions that are written out
 
 
 def alias(card: CardData, ref: Ref) -> Ref:
-    """What a derived name that is only another one stands for."""
+    """The name that a derived name is only another name for, or the name itself."""
     derived = {d.name: d for d in card.derived}
     while ref.key in derived and isinstance(found := derived[ref.key].right, Ref):
         at = dict(zip(derived[ref.key].left.symbol.slots, ref.index, strict=True))
@@ -29,10 +29,10 @@ def alias(card: CardData, ref: Ref) -> Ref:
 
 
 def with_equation(card: CardData, ref: Ref, source: Text) -> tuple[CardData, Ref]:
-    """The card with an equation for a name, which the equations read that compute it.
+    """The card with an equation for a name, read by the equations that computed the value unnamed.
 
-    A derived name that is another one stands for that. Raises VieteError, at ``source``, where no
-    equation computes what it stands for.
+    A derived name for another name stands for that. Raises VieteError, at ``source``, if no
+    equation computes its value.
     """
     ref = alias(card, ref)
     derived = next((d for d in card.derived if d.name == ref.key), None)
@@ -65,9 +65,9 @@ def with_equation(card: CardData, ref: Ref, source: Text) -> tuple[CardData, Ref
 
 
 def naming(card: CardData, e: Expr, value: Expr, name: Ref, deep: int = DEEPEST) -> Expr:
-    """A formula with a name for each part that is what it stands for.
+    """A formula with a name for each part that equals the name's definition.
 
-    A function is written out where that brings such a part to light.
+    A function is written out if that uncovers such a part.
     """
     if match(value, e, card.function) is not None:
         return name

@@ -34,7 +34,7 @@ LETTERS = ("u", "c", "j", "q", "z", "e")
 
 
 def by_neurons(card: CardData) -> CardData:
-    """The card with each MLP as a sum over its neurons. Raises VieteError where there is none."""
+    """The card with each MLP as a sum over its neurons. Raises VieteError if it has no MLP."""
     found = Neurons(card)
     equations: list[Equation] = []
     for e in card.equations:
@@ -52,7 +52,7 @@ def by_neurons(card: CardData) -> CardData:
 
 
 class Neurons:
-    """The neurons of a card's products: an index letter for each number of them."""
+    """The neurons of a card's products: an index letter for each number of neurons."""
 
     def __init__(self, card: CardData) -> None:
         self.card, self.types = card, shapes_of(card).types
@@ -77,7 +77,7 @@ class Neurons:
         return rebuilt(e, [self.of(x, home) for x in e.children])
 
     def letter(self, count: Expr) -> Index:
-        """The index of so many neurons."""
+        """The index letter for this number of neurons."""
         if count in self.indices:
             return self.indices[count]
         taken = {*self.card.names, *self.card.ranges, *(i.name for i in self.indices.values())}
@@ -85,7 +85,7 @@ class Neurons:
         return Index(next(x for x in LETTERS if x not in taken), num(1), count, "neuron")
 
     def summed(self, each: Expr, index: Index, home: Equation) -> Expr:
-        """The sum of what the neurons write, each under a name of its own."""
+        """The sum of the neurons' outputs, each with a name."""
         symbol = home.left.symbol
         more = [i.name for i in self.card.indices if i.name in each.free - {*symbol.slots}]
         slots = tuple(Slot(x, True) for x in (*more, index.name))
@@ -95,7 +95,7 @@ class Neurons:
         return Bind("sum", index.name, None, None, left)
 
     def column(self, e: Expr, place: Expr) -> Expr | None:
-        """A column of what a formula makes; None where it is made of other columns too."""
+        """A column of a formula's value; None if it depends on other columns too."""
         functions = self.card.function
         match e:
             case Num():

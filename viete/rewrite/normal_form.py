@@ -52,11 +52,11 @@ ALL = Slice(None, None)
 
 
 class TooLarge(Exception):
-    """A form with more terms than are looked at."""
+    """A form has more terms than the limit."""
 
 
 class NormalForms:
-    """The forms of one card's formulas."""
+    """Computes the forms of one card's formulas."""
 
     def __init__(self, card: CardData) -> None:
         self.card = card
@@ -78,7 +78,7 @@ class NormalForms:
         return found
 
     def made(self, e: Expr, env: TypeEnv) -> Form:
-        """As `of`, which keeps it."""
+        """The form of a formula, without the cache of `of`."""
         match e:
             case Num(value):
                 return {(): value} if value else {}
@@ -130,14 +130,14 @@ class NormalForms:
         return rebuilt(e, [self.formula(self.of(x, env)) for x in e.args])
 
     def factor(self, e: Expr, env: TypeEnv) -> Form:
-        """A form of this factor alone."""
+        """The form of a single factor."""
         key = canonical(e)
         self.originals.setdefault(key, e)
         self.shapes.setdefault(key, self.shape(e, env))
         return {((key, ONE),): ONE}
 
     def shape(self, e: Expr, env: TypeEnv) -> Shape | None:
-        """The shape of a formula, None where its letters are out of place."""
+        """The shape of a formula; None if its letters are out of place."""
         key = e, e.free <= env.ranges.keys()
         if key not in self.known:
             try:
@@ -147,7 +147,7 @@ class NormalForms:
         return self.known[key]
 
     def formula(self, form: Form) -> Expr:
-        """A form as a formula, in one order of its terms."""
+        """A form as a formula, with its terms in a fixed order."""
         terms = sorted(form, key=lambda t: [(spelled(x), p) for x, p in t])
         parts = [self.product(((num(form[t]), ONE), *t) if form[t] != 1 or not t else t)
                  for t in terms]  # fmt: skip
@@ -163,7 +163,7 @@ class NormalForms:
     # -- products ----------------------------------------------------------------------------------
 
     def times(self, a: Form, b: Form, env: TypeEnv) -> Form:
-        """Entry by entry."""
+        """The entrywise product of two forms."""
         if len(a) * len(b) > MOST_TERMS:
             raise TooLarge
         out: Form = {}
@@ -173,7 +173,7 @@ class NormalForms:
         return out
 
     def joined(self, x: Term, y: Term, env: TypeEnv) -> Form:
-        """The product of two terms: a root squared is what stands below it, sin² is 1 − cos²."""
+        """The product of two terms: a squared root is its radicand, sin² is 1 − cos²."""
         powers = dict(x)
         for factor, p in y:
             powers[factor] = powers.get(factor, Fraction(0)) + p
@@ -194,7 +194,7 @@ class NormalForms:
         return plain
 
     def power(self, form: Form, p: Fraction, env: TypeEnv) -> Form:
-        """A form to a power: of a single term that of its factors, where none has a sign."""
+        """A form to a power; for a single term factor by factor, if none of them has a sign."""
         if p.denominator == 1 and p > 0 and len(form) <= 6:
             return reduce(lambda a, b: self.times(a, b, env), [form] * int(p))
         common, rest = content(form)
@@ -238,7 +238,7 @@ class NormalForms:
     def linear(
         self, rule: Callable[[Expr, TypeEnv], Form], a: Expr, env: TypeEnv
     ) -> Form:  # fmt: skip
-        """What is taken of a sum, term by term."""
+        """A linear operation on a sum, term by term."""
         out: Form = {}
         for outside, x in self.split(a, env):
             out = added(out, self.times(outside, rule(x, env), env))
@@ -247,7 +247,7 @@ class NormalForms:
     def split(self, e: Expr, env: TypeEnv, least: int = 2) -> list[tuple[Form, Expr]]:
         """A formula's terms: the numbers in each, and the rest; one term where shapes differ.
 
-        A term may have fewer axes than the formula, if it has ``least``.
+        A term may have fewer axes than the formula, if it has at least ``least``.
         """
         form, shape = self.of(e, env), self.shape(e, env)
         out: list[tuple[Form, Expr]] = []
@@ -262,7 +262,7 @@ class NormalForms:
         return out
 
     def averages(self, e: Expr) -> bool:
-        """Whether the rows of a matrix add up to one: it is a softmax, or defined as one."""
+        """Whether the rows of a matrix add up to 1: it is a softmax, or defined as one."""
         if isinstance(e, Ref):
             made = [x.right for x in self.card.equations if x.name == e.key]
             return len(made) == 1 and self.card.library_name(made[0]) == "softmax"
@@ -273,7 +273,7 @@ class NormalForms:
         return {(): ONE} if self.averages(e) else self.factor(Apply("sum", (e,)), env)
 
     def chain(self, a: Expr, b: Expr, env: TypeEnv) -> Form:
-        """A product of matrices without brackets, in sums that stand in it."""
+        """A product of matrices without brackets, distributed over the sums in it."""
         factors = [*self.factors(a, -1, env), *self.factors(b, 0, env)]
         for k, x in enumerate(factors):
             others = factors[:k] + factors[k + 1 :]
@@ -283,7 +283,7 @@ class NormalForms:
         return self.factor(matrix_product(factors), env)
 
     def factors(self, e: Expr, side: int, env: TypeEnv) -> list[Expr]:
-        """The matrices of a product, where one stands on the side of its neighbour."""
+        """The factors of a product, if the one at ``side`` is a matrix; else the product."""
         if isinstance(e, Apply) and e.op == "prod":
             inner = [*self.factors(e.args[0], -1, env), *self.factors(e.args[1], 0, env)]
             if len(self.shape(inner[side], env) or ()) == 2:
@@ -310,7 +310,7 @@ class NormalForms:
         return len(self.shape(e, env) or ()) == 1
 
     def transposed(self, e: Expr, env: TypeEnv) -> Form:
-        """The transpose of a product is that of its factors in the other order."""
+        """The transpose of a product: that of its factors in reverse order."""
         if isinstance(e, Apply) and e.op == "T":
             return self.of(e.args[0], env)
         if isinstance(e, Apply) and e.op == "prod" and len(self.shape(e, env) or ()) == 2:
@@ -322,7 +322,7 @@ class NormalForms:
         return self.factor(Apply("T", (e,)), env)
 
     def picked(self, e: Expr, items: tuple[Expr, ...], env: TypeEnv) -> Form:
-        """A row of a product is that of its first factor; an entry is an inner product."""
+        """A row of a product, by the row of its first factor; an entry, as an inner product."""
         free = frozenset[str]().union(*(x.free for x in items))
         slices = any(isinstance(x, Slice) for x in items)
         match e:
@@ -353,7 +353,7 @@ class NormalForms:
     # -- sums over letters -------------------------------------------------------------------------
 
     def summed(self, e: Bind, env: TypeEnv) -> Form:
-        """A sum term by term, without what does not depend on its letter, and telescoped."""
+        """A sum term by term, with constant factors outside, and telescoped."""
         bounds = e.ranges or self.card.ranges.get(e.index)
         if bounds is None:
             return self.factor(e, env)

@@ -16,9 +16,9 @@ MOST_PARTS = 100_000  # of a formula, each counted as often as it stands there
 
 
 def underived(card: CardData, e: Expr) -> Expr:
-    """A formula with what derived names and functions of the card's values stand for.
+    """A formula with derived names and functions of the card's values written out.
 
-    Raises VieteError where that is too long, as of many blocks one after the other.
+    Raises VieteError if the result is too long, as for many blocks in sequence.
     """
     names = {d.name: Abstraction(d.left.symbol.slots, d.right) for d in card.derived}
     e = without_calls(card, e)
@@ -28,7 +28,7 @@ def underived(card: CardData, e: Expr) -> Expr:
 
 
 def without_calls(card: CardData, e: Expr) -> Expr:
-    """A formula with the bodies of the functions of the card's values that it applies."""
+    """A formula with its calls of the card's functions of values written out."""
     if not card.operators:
         return e
     parts = rebuilt(e, [without_calls(card, x) for x in e.children])
@@ -38,7 +38,7 @@ def without_calls(card: CardData, e: Expr) -> Expr:
 
 
 def applied(card: CardData, f: Expr, args: tuple[Expr, ...]) -> Expr:
-    """A function's body of arguments; of a composition the bodies one after the other."""
+    """A function's body with arguments; for a composition, the bodies one after the other."""
     if isinstance(f, Bind) and f.ranges is not None:
         sizes = [card.size(x) for x in f.ranges]
         ends = [None if size is None else size.value(card.sizes) for size in sizes]
@@ -66,7 +66,7 @@ def applied(card: CardData, f: Expr, args: tuple[Expr, ...]) -> Expr:
 
 
 def parts_of(e: Expr) -> int:
-    """How many parts a formula has, each counted as often as it stands there."""
+    """The number of parts of a formula, counting repeated parts each time."""
     counts: dict[Expr, int] = {}
 
     def count(x: Expr) -> int:

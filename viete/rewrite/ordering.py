@@ -11,9 +11,9 @@ from viete.notation.tree import Ref, refs
 
 
 def ordered(card: CardData, source: Text) -> CardData:
-    """The card with equations moved down behind what they read; others stay where they are.
+    """The card with equations moved down after the values they read; others stay in place.
 
-    Raises VieteError, at ``source``, where a value would be made of itself.
+    Raises VieteError, at ``source``, where a value would depend on itself.
     """
     out: list[Equation] = []
     for _, group in groupby(card.equations, lambda e: e.loop):
@@ -42,7 +42,7 @@ def stretch(equations: list[Equation], source: Text) -> list[Equation]:
 
 
 def same_turn(x: Ref, made: Equation) -> bool:
-    """Whether a reference is to what an equation makes, in the same turn where that is a loop's."""
+    """Whether a reference is to an equation's value, in a loop to that of the same turn."""
     if x.key != made.name:
         return False
     if made.loop is None:

@@ -24,9 +24,9 @@ NAMES = "a seen padding".split()
 def padded(card: CardData) -> CardData:
     """The model with an input ``a ∈ {0, 1}^n = 1`` that says which positions are not padding.
 
-    Rows of values at padding hold numbers that mean nothing. Raises VieteError for a model without
-    a softmax over the text's positions, such as an encoder that has its own padding mask, and for
-    one that picks a position by the text's length, ``x_{-1}``, where padding may stand.
+    Rows of values at padding are meaningless. Raises VieteError for a model without a softmax over
+    the text's positions, such as an encoder with a padding mask, and for a model that picks a
+    position by the text's length, ``x_{-1}``, where padding may stand.
     """
     tokens = text_of(card)
     (n,) = tokens.shape
@@ -69,7 +69,7 @@ def with_padding_masked(
 
 
 def with_padding_uncounted(card: CardData, n: Ref, mask: Symbol, e: Equation) -> Equation:
-    """The equation with rows ``k:n + k`` picked by the number of positions without padding."""
+    """The equation with rows ``k:n + k`` picked by the number of non-padding positions."""
 
     def rule(x: Expr) -> Expr | None:
         match x:

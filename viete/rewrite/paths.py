@@ -22,7 +22,7 @@ from viete.rewrite.replacement import Replacement
 
 @dataclass(frozen=True)
 class Paths:
-    """A card with second equations, the changes of them and of the readers, and what is twice."""
+    """A card with second equations, the changes of these and of the readers, and the copies."""
 
     card: CardData
     changes: tuple[Replacement, ...]
@@ -32,7 +32,7 @@ class Paths:
 def seen_by_readers(card: CardData, change: Replacement) -> CardData:
     """The card in which only the readers of a change see it.
 
-    Raises VieteError for a reader that is not made of what is changed.
+    Raises VieteError for a reader that does not depend on the changed value.
     """
     check_order(card, change)
     found = paths(card, change)
@@ -49,10 +49,10 @@ def seen_by_readers(card: CardData, change: Replacement) -> CardData:
 
 
 def paths(card: CardData, change: Replacement) -> Paths:
-    """The values between what is changed and its readers a second time, as two kinds of changes.
+    """A second copy of the values between the changed one and readers, as two kinds of changes.
 
-    One is of the second value, which has no readers but these; then each reader is what is made of
-    second values. Raises VieteError for a reader that is not made of what is changed.
+    One changes the second copy of the value; then each reader becomes its second copy. Raises
+    VieteError for a reader that does not depend on the changed value.
     """
     key = change.left.key
     after = forward_slice(card, [key])
@@ -76,7 +76,7 @@ def paths(card: CardData, change: Replacement) -> Paths:
 
 
 def check_order(card: CardData, change: Replacement) -> None:
-    """That each reader is there after what is changed."""
+    """Check that each reader comes after the changed value."""
     key = change.left.key
     for reader in change.readers:
         blocks = [dict(zip(x.symbol.slots, x.index, strict=True)) for x in (reader, change.left)]
@@ -88,7 +88,7 @@ def check_order(card: CardData, change: Replacement) -> None:
 
 
 def same_block(card: CardData, key: str) -> Collection[str]:
-    """The values that are made of one in the same block, or in a later one of unknown number."""
+    """The values that depend on one in the same block, or in a later one of unknown number."""
     made = {e.name: e for e in card.equations if e.loop is not None}
 
     def read(name: str) -> Iterator[str]:
@@ -100,7 +100,7 @@ def same_block(card: CardData, key: str) -> Collection[str]:
 
 
 def copied(e: Equation, via: dict[str, Symbol]) -> Equation:
-    """An equation of the same formula, over the second values."""
+    """The equation with the same formula, over the second values."""
 
     def rule(x: Expr) -> Expr | None:
         return Ref(via[x.key], x.index) if isinstance(x, Ref) and x.key in via else None

@@ -68,9 +68,9 @@ SPARE = "s p b o u".split()  # names of a function's further arguments
 class Form:
     """A rewritten expression.
 
-    ``size`` is, of a number made of dimensions and indices, what it stood for and what it is as
-    written, which now counts the new positions; ``whole`` is what it stood for, where ``expr`` is
-    not that.
+    ``size``, for a number made of dimensions and indices, is its original value and its value as
+    written, which now counts the new positions; ``whole`` is the original, where ``expr`` differs
+    from it.
     """
 
     expr: Expr
@@ -79,7 +79,7 @@ class Form:
 
     @property
     def true(self) -> Expr:
-        """What it stood for."""
+        """The original expression's value."""
         return self.whole or self.expr
 
 
@@ -93,7 +93,7 @@ class BoundLetter:
 
 @dataclass
 class Frame:
-    """A function's body while it is rewritten: which of its arguments it needs over which axes."""
+    """A function's body while it is rewritten, and the axes over which it needs each argument."""
 
     arguments: Mapping[str, Callable[[Want], Form]]
     sizes: Mapping[str, Sizes]
@@ -113,7 +113,7 @@ class Positions:
     """Rewrites formulas of a model for the length ``length``.
 
     ``value(ref, want)`` gives the form of a named value or an input. ``functions`` holds the new
-    functions that came up.
+    functions.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class Positions:
         return [self.positional(self.size(s), e) for s in self.table.of(e, env.types).shape]
 
     def positional(self, size: Size, e: Expr) -> bool:
-        """Whether an axis of this size is. Raises Stuck for one as long as a part of the text."""
+        """Whether an axis of this size is positional. Raises Stuck for part of the text."""
         if size != WHOLE and EVERY in size.names():
             said = size.substitute({EVERY: Size.of(self.length)})
             raise Stuck(f"{show(e)} has an axis of {said}, which are not the positions of the text")
@@ -153,14 +153,14 @@ class Positions:
         return Form(e, size=size, whole=ALL_COUNT if true == WHOLE else None)
 
     def number(self, f: Form, env: FormEnv) -> Form:
-        """The form, used as a number and not as a size: it must be what it stood for."""
+        """The form used as a number and not as a size: it must keep its original value."""
         if f.size is None:
             return f
         true, said = f.size
         return Form(f.expr if true == said else self.spelled(true, env) or f.true)
 
     def spelled(self, size: Size, env: FormEnv) -> Expr | None:
-        """A sum of positions and numbers, such as ``q_j - 1``: of j + m - n no m is left."""
+        """A sum of positions and numbers, such as ``q_j - 1``: j + m - n then contains no m."""
         letters = {SIGN + v.label: (k, v.kind) for k, v in env.letters.items()}
         out: Expr | None = None
         for monomial, factor in sorted(size.terms, key=lambda t: (t[1] < 0, not t[0])):
@@ -214,7 +214,7 @@ class Positions:
         return Form(e) if e.symbol.kind == "parameter" else self.value(e, want)
 
     def argument(self, e: Ref, frame: Frame, env: FormEnv, want: Want) -> Form:
-        """An argument of a function, which thereby needs it as wanted."""
+        """An argument of a function, recorded as needed in this form."""
         axes = self.axes(e, env)
         kinds = tuple(k if p else None for k, p in zip(want[2 - len(axes) :], axes, strict=True))
         variants = frame.used.setdefault(e.key, {})
@@ -258,7 +258,7 @@ class Positions:
         return Form(v.expr if everything else replace(e, value=v.expr, items=tuple(new)))
 
     def sliced(self, e: Slice, place: bool, kind: str, env: FormEnv) -> tuple[Expr, bool]:
-        """A slice of an axis, and whether it is all of a positional one."""
+        """A slice of an axis, and whether it is a whole positional axis."""
         ends = [None if x is None else self.of(x, env, (ALL, ALL)) for x in (e.start, e.stop)]
         low, high = (None if x is None or x.size is None else x.size[0] for x in ends)
         first, last = low or ZERO, high or (WHOLE if place else None)
@@ -279,7 +279,7 @@ class Positions:
     def body(
         self, e: Bind | Table, letters: Mapping[str, BoundLetter], env: FormEnv, want: Want
     ) -> Form:
-        """What a binder binds, whose letters these are."""
+        """The body of a binder with these letters."""
         others = {k: v for k, v in env.letters.items() if k not in e.bound}
         inner = FormEnv(self.table.inside(e, env.types), env.frame, {**others, **letters})
         return self.number(self.of(e.body, inner, want), inner)
@@ -335,7 +335,7 @@ class Positions:
         return made(e, [self.of(x, env, want) for x in args])
 
     def counted(self, e: Apply, env: FormEnv) -> Form:
-        """``rows(x)``: as a number what x had; as written what it has now."""
+        """``rows(x)``: as a number the original count; as written the new one."""
         f = self.of(e.args[0], env, (NEW, ALL))
         shape = self.table.of(e.args[0], env.types).shape
         size = self.size(shape[-1] if e.op == "cols" else shape[0])
@@ -352,7 +352,7 @@ class Positions:
         return made(e, [self.number(f, env) for f in fs])
 
     def computed(self, op: str, fs: list[Form]) -> Sizes | None:
-        """A polynomial of sizes, as they stood and as they are."""
+        """A polynomial of sizes, in their original and their new values."""
         true, said = (calculated(op, [f.size and f.size[k] for f in fs]) for k in (0, 1))
         return None if true is None or said is None else (true, said)
 
@@ -369,8 +369,8 @@ class Positions:
     def call(self, e: Apply, env: FormEnv, want: Want) -> Form:
         """A named function: itself where its definition holds for new positions, else a new one.
 
-        The definition of RoPE counts positions from 0; that of causal takes the rows for the last
-        ones.
+        The definition of RoPE counts positions from 0; the definition of causal takes its rows for
+        the last ones.
         """
         function = self.model.function[e.op]
         exprs = with_defaults(e, self.model.function)
@@ -405,7 +405,7 @@ class Positions:
     def called(
         self, e: Apply, function: Function, frame: Frame, body: Expr, kinds: Mapping[str, str]
     ) -> Expr:
-        """The call, of the function or of one made from it with this body."""
+        """The call of the function, or of a new one with this body."""
         args: list[Expr] = []
         arguments: list[Argument] = []
         counts: dict[str | None, Expr] = {}  # what counts the new positions, and all
@@ -458,7 +458,7 @@ def made(e: Apply, args: list[Form]) -> Form:
 
 
 def variant(symbol: Symbol, number: int) -> Symbol:
-    """An argument's name where a function needs it twice: over new positions, and over all."""
+    """An argument's name where a function needs it over new positions and over all."""
     if not number:
         return symbol
     return replace(symbol, sub=(*symbol.sub, Slot("all" + (str(number) if number > 1 else ""))))

@@ -42,10 +42,10 @@ def put(
 ) -> CardData:  # fmt: skip
     """The card with some equations changed, one after the other, and with new derived names.
 
-    ``scope`` gives the names that an equation may use, by default the card's; ``given`` puts
-    parameters for what the card does not have into a formula. Raises VieteError,
-    pointing into the equation, for a name or a member that the card does not have, for a shape that
-    does not fit, and where a value would be made of itself.
+    ``scope`` gives the names that an equation may use, by default the card's; ``given`` replaces
+    parts of a formula that the card lacks by parameters. Raises VieteError, pointing into the
+    equation, for a name or a member that the card does not have, for a shape that does not fit, and
+    where a value would depend on itself.
     """
     for text in equations:
         found = parse_replacement(text, card, scope(card))
@@ -62,7 +62,7 @@ def with_name(card: CardData, new: Naming) -> CardData:
 
 
 def changed(card: CardData, change: Replacement) -> CardData:
-    """The card with a change folded in."""
+    """The card with a change applied."""
     change = by_groups(change)
     check_letters(card, change)
     card = with_directions(card, change.right)
@@ -102,13 +102,13 @@ def by_groups(change: Replacement) -> Replacement:
 
 
 def unlike_family(card: CardData) -> CardData:
-    """The card as one of its own, which `transformers` does not compute, and nobody measured."""
+    """The card without facts of its family and evidence, which no longer apply."""
     facts = tuple(f for f in card.facts if f[0] not in (FAMILY, EVIDENCE))
     return replace(card, facts=facts)
 
 
 def check_letters(card: CardData, change: Replacement, more: Collection[str] = ()) -> None:
-    """That the right side and the conditions are about letters of the left side, or about more."""
+    """Check that right side and conditions use only letters of the left side, or ``more``."""
     own = frozenset(more).union(*(x.free for x in (*change.left.index, *change.items)))
     for e in (change.right, *change.conditions):
         if loose := sorted(e.free - own):
@@ -120,7 +120,7 @@ def check_letters(card: CardData, change: Replacement, more: Collection[str] = (
 
 
 def checked(card: CardData, source: Text) -> CardData:
-    """The card, if it is well-formed. Raises VieteError at the change that it would not bear."""
+    """The card, if it is well-formed. Raises VieteError at the change that breaks it."""
     try:
         shapes_of(card)
     except VieteError as error:
@@ -129,9 +129,9 @@ def checked(card: CardData, source: Text) -> CardData:
 
 
 def with_directions(card: CardData, e: Expr) -> CardData:
-    """The card in which what a formula reads of derived names, made of weights, is computed once.
+    """The card in which derived names of weights that a formula reads are computed once.
 
-    Such a name is then that of an equation, in front of all others.
+    Each becomes the name of an equation, before all others.
     """
     first = [d for d in card.derived if d.name in e.keys and not d.left.symbol.slots
              and not any(x.symbol.kind in ("value", "input") for x in refs(d.right))]  # fmt: skip
@@ -140,11 +140,11 @@ def with_directions(card: CardData, e: Expr) -> CardData:
 
 
 def as_equation(card: CardData, change: Replacement) -> tuple[CardData, Replacement]:
-    """The same change of a value that an equation makes.
+    """The change as a change of an equation's value.
 
-    A derived name that is another one stands for that, and what equations compute without a name
-    for it gets one. What is given, a parameter or an input, gets an equation ``W_{new}^i = W^i``,
-    which all formulas read in its place.
+    A derived name for another name stands for that, and a value that equations compute without a
+    name gets one. A parameter or an input gets an equation ``W_{new}^i = W^i``, whose value all
+    formulas read instead.
     """
     change = since_changed(card, change)
     card, left = with_equation(card, change.left, change.left_text)
@@ -163,7 +163,7 @@ def as_equation(card: CardData, change: Replacement) -> tuple[CardData, Replacem
 
 
 def since_changed(card: CardData, change: Replacement) -> Replacement:
-    """A change in which what is given, and was changed before, is what it was changed to."""
+    """A change that refers to the new values of parameters and inputs changed before."""
     made = {e.name: e for e in card.equations}
     names: dict[str, Abstraction] = {}
     for symbol in (x.symbol for some in (card.parameters, card.inputs) for x in some):
@@ -180,7 +180,7 @@ def since_changed(card: CardData, change: Replacement) -> Replacement:
 
 
 def new_symbol(given: Symbol) -> Symbol:
-    """What the equation makes that takes the place of what is given."""
+    """The name of the value that replaces a parameter or an input."""
     return replace(given, kind="value", sub=(*given.sub, Slot(NEW)))
 
 

@@ -36,7 +36,7 @@ def relevance(card: CardData) -> CardData:
 
 
 class Relevances:
-    """Rules applied once to each formula of a card, from the leaves up."""
+    """Applies rules once to each formula of a card, from the leaves up."""
 
     def __init__(self, card: CardData, rules: Sequence[Rule], ratio: Rule | None = None) -> None:
         self.before, self.rules, self.ratio = card, rules, ratio
@@ -45,13 +45,13 @@ class Relevances:
         self.admits = {**ADMITS, **moves}
 
     def card(self) -> CardData:
-        """The card with what the rules make of its equations."""
+        """The card with the rules applied to its equations."""
         card = self.before
         equations = (with_right(e, card.apart(self.of(e.right))) for e in card.equations)
         return replace(card, equations=tuple(equations))
 
     def of(self, e: Expr) -> Expr:
-        """What the rules make of a formula; a constant stays what it is."""
+        """A formula with the rules applied; a constant is unchanged."""
         if self.held(e):
             return e
         e = rebuilt(e, [self.of(x) for x in e.children])
@@ -68,11 +68,11 @@ class Relevances:
         return put(self.ratio.formulas[0][1], Match({"y": e, "z": moving[0]}))
 
     def held(self, e: Expr) -> bool:
-        """Whether no derivative passes through a formula, since it says so."""
+        """Whether a formula is explicitly held: no derivative passes through it."""
         return isinstance(e, Apply) and self.before.library_name(e) == "held"
 
     def moves(self, e: Put) -> bool:
-        """Whether a derivative passes from a formula to what the text makes."""
+        """Whether a derivative passes from a formula to values that depend on the text."""
         match e:
             case Ref():
                 return e.key in self.made
@@ -86,7 +86,7 @@ class Relevances:
         return False
 
     def from_text(self) -> Collection[str]:
-        """The inputs and the values that are made of real inputs, or of vectors of tokens."""
+        """The inputs and the values that depend on real inputs, or on vectors of tokens."""
         self.made = {i.name for i in self.before.inputs if i.high is None}
         types = shapes_of(self.before).types
         while True:

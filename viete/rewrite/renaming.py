@@ -22,7 +22,7 @@ T = TypeVar("T", Expr, "Expr | None")
 
 
 class Renaming:
-    """What the names of a card become beside those of another; ``shared`` stay as they are.
+    """New names for a card's names beside another card; ``shared`` ones stay.
 
     ``shared`` are dimensions and index letters. A function that the other card has too stays.
     """
@@ -34,7 +34,7 @@ class Renaming:
         }
 
     def letter(self, name: str) -> str:
-        """An index letter; a bound one is renamed too, which changes nothing."""
+        """The new name of an index letter; bound letters are renamed too, without effect."""
         return name if name in self.shared else primed(name, "'")
 
     def symbol(self, s: Symbol) -> Symbol:
@@ -52,7 +52,7 @@ class Renaming:
         return None if e is None else transform(e, self.rule)
 
     def own(self, e: Expr) -> Expr:
-        """A formula with the new names of what the card has; other names stay as they are."""
+        """A formula with new names for the card's names; other names stay."""
         has = self.card.symbols.keys() | {o.symbol.key for o in self.card.operators}
 
         def rule(x: Expr) -> Expr | None:
@@ -73,7 +73,7 @@ class Renaming:
         return None
 
     def loop(self, loop: Loop | None, after: int) -> Loop | None:
-        """A loop, which stands behind as many others."""
+        """A loop, numbered after ``after`` others."""
         return loop and replace(
             loop, index=self.letter(loop.index), lower=self.of(loop.lower),
             upper=self.of(loop.upper), order=loop.order + after,
@@ -94,7 +94,7 @@ class Renaming:
 
 
 def joined(card: CardData, other: CardData, shared: Collection[str]) -> tuple[CardData, Renaming]:
-    """Both cards' equations as one card, and what the names of the other are in it."""
+    """The equations of both cards as one card, and the other card's new names."""
     new, after = Renaming(other, card, shared), len(card.loops)
 
     def dimension(d: Dimension) -> Dimension:

@@ -20,7 +20,7 @@ UNEMBEDDING = Symbol("parameter", "W", (Slot("U"),))
 class Folding:
     """A card, and how its new weights are made: formulas over the parameters of ``old``.
 
-    A weight that has no formula is the old one of that name.
+    A weight without a formula is the old one of that name.
     """
 
     old: CardData
@@ -31,8 +31,8 @@ class Folding:
 class Work:
     """The equations and parameters of a card while it is rewritten.
 
-    ``made`` has the formula of every new weight, over the old card's; ``copied`` those that have
-    another name than what they were made of, by what stood there.
+    ``made`` has the formula of every new weight, over the old card's; ``copied`` maps what was
+    replaced to those with a new name.
     """
 
     def __init__(self, card: CardData) -> None:
@@ -43,7 +43,7 @@ class Work:
         self.copied: dict[Expr, Ref] = {}
 
     def folding(self, what: str) -> Folding:
-        """What has become of the card, with a sentence about it."""
+        """The resulting card, with a sentence about the change."""
         old = self.model
         title = old.title if old.title.endswith(FOLDED) else old.title + FOLDED
         facts = tuple(f for f in old.facts if not f[0].startswith(("config", "ignore")))
@@ -60,10 +60,10 @@ class Work:
         return Folding(old, self.with_names(model), made)
 
     def with_names(self, card: CardData) -> CardData:
-        """The new card with the derived names of the old one, made of its new weights.
+        """The new card with the derived names of the old one, made from its new weights.
 
-        A derived name is lost with a weight that it is made of, and with one that is now another
-        in one place than in another. A claim about weights was about the old ones.
+        A derived name is lost with a weight that it contains, and with one that now differs from
+        place to place. Claims about weights were about the old ones.
         """
         lost = {p.name for p in self.model.parameters} - {p.name for p in card.parameters}
         lost |= {old.key for old in self.copied if isinstance(old, Ref)}
@@ -87,7 +87,7 @@ class Work:
         )  # fmt: skip
 
     def described(self, p: Parameter) -> Parameter:
-        """A parameter whose meaning says what it is made of; it is in no file as it is."""
+        """A parameter whose meaning says what it is made of; no file contains it."""
         if p.name not in self.made:
             return replace(p, checkpoint="")
         formula = show(self.made[p.name].right, "unicode")
@@ -96,7 +96,7 @@ class Work:
         return replace(p, checkpoint="", init="", value="", meaning=meaning)
 
     def change(self, k: int, within: Expr, old: Expr, new: Expr) -> Ref:
-        """Let a weight, where it stands in part of equation k, be what ``new`` says; its new name.
+        """Replace a weight, within part of equation k, by the formula ``new``; return its new name.
 
         ``old`` is a parameter or a formula of one. It keeps its name if it is used nowhere else.
         """
@@ -111,14 +111,14 @@ class Work:
         return left
 
     def untie(self, ref: Ref) -> None:
-        """Give what is a weight transposed elsewhere a name of its own: ``W_U = W_E^T``."""
+        """Give a weight that is transposed elsewhere a separate name: ``W_U = W_E^T``."""
         turned = Apply("T", (ref,))
         for k, e in enumerate(self.equations):
             if any(x == turned for x in walk(e.right)):
                 self.change(k, turned, turned, turned)
 
     def named(self, old: Expr) -> Symbol:
-        """The symbol for what a weight becomes in one place."""
+        """The symbol of a weight's replacement in one place."""
         if isinstance(old, Ref) and self.uses(old.key) == 1:
             return old.symbol
         p = self.parameters[next(refs(old)).key]
@@ -128,7 +128,7 @@ class Work:
         return symbol
 
     def declare(self, p: Parameter) -> None:
-        """A new parameter. Raises VieteError where the card has something by that name."""
+        """Add a parameter. Raises VieteError if the card has its name already."""
         taken = {s.key for group in self.model.scope.symbols.values() for s in group}
         if p.name in taken | self.parameters.keys():
             raise VieteError(
@@ -137,19 +137,19 @@ class Work:
         self.parameters[p.name] = p
 
     def define(self, left: Ref, new: Expr) -> None:
-        """Say what a weight is made of."""
+        """Record the formula of a weight."""
         right = simplified(new)
         self.made[left.key] = Equation(left, right, text=Text(show_equation(left, right)))
 
     def uses(self, key: str) -> int:
-        """How often a parameter or a value stands in the equations."""
+        """The number of times that a parameter or a value occurs in the equations."""
         return sum(x.key == key for e in self.equations for x in refs(e.right))
 
     def add_bias(self, k: int, beside: Expr, weight: Ref, added: Expr) -> None:
         """Add a vector, made of parameters, to the term ``beside`` of equation k.
 
-        It goes into the bias that is added there, or else is one itself, named after ``weight``,
-        with the letters that ``added`` is one for each of.
+        It is added to an existing bias there, or becomes a new one, named after ``weight``, with
+        the index letters of ``added``.
         """
         equation = self.equations[k]
         for x in walk(equation.right):
@@ -171,5 +171,5 @@ class Work:
 
 
 def is_parameter(e: Expr) -> bool:
-    """Whether this is a weight by its name."""
+    """Whether a formula is the name of a parameter."""
     return isinstance(e, Ref) and e.symbol.kind == "parameter"

@@ -25,10 +25,10 @@ SUCH_AS = "such as A^{2,1} = 0 or x^3_j = 0 for j ≥ 5"
 
 @dataclass(frozen=True)
 class Replacement:
-    """What takes the place of a value, or of some rows (``items``) of it, and where it does.
+    """A formula that replaces a value, or some rows (``items``) of it, and where.
 
-    ``conditions`` are over the index letters of ``left`` and ``items``; ``readers``, if there are
-    any, are the only values that read the change.
+    ``conditions`` are over the index letters of ``left`` and ``items``; only ``readers``, if any
+    are given, read the change.
     """
 
     left: Ref
@@ -43,7 +43,7 @@ class Replacement:
 
 @dataclass(frozen=True)
 class Naming:
-    """A new name for a formula: what is derived by that name from then on."""
+    """A new derived name for a formula."""
 
     left: Ref
     right: Expr
@@ -53,7 +53,7 @@ class Naming:
 def parse_replacement(source: Text, card: CardData, scope: Scope) -> Replacement | Naming:
     """Read an equation that changes a card, or that names something new.
 
-    Raises VieteError, pointing at the symbol, for what is no such equation.
+    Raises VieteError, pointing at the symbol, for anything else.
     """
     tokens = tokenize(source)
     equals = next(top_level(tokens, "="), None)
@@ -94,7 +94,7 @@ def parse_replacement(source: Text, card: CardData, scope: Scope) -> Replacement
 
 
 def new_name(source: Text, card: CardData, scope: Scope) -> Symbol | None:
-    """The name on the left side, where the card has none like it: a letter or word with labels."""
+    """The name on the left side, if it is new to the card: a letter or word with labels."""
     tokens = tokenize(source)
     if any(t.text == "[" for t in tokens):
         return None
@@ -140,7 +140,7 @@ def listed(source: Text, tokens: list[Token], first: int, last: int) -> list[Tex
 
 
 def reader(source: Text, card: CardData, scope: Scope) -> Ref:
-    """A value that reads a change, whose letters may be others than those of what is changed."""
+    """A value that reads a change; its letters may differ from those of the changed value."""
     found = parse(source, scope.inside(own_letters(source, scope)))
     if not isinstance(found, Ref) or found.symbol.kind != "value":
         raise source.error("after 'in' write the values that read the change, such as Q^{5,1}")

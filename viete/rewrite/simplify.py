@@ -20,7 +20,7 @@ ARITHMETIC: Mapping[str, Callable[..., Fraction]] = {
 
 @cache
 def rules() -> dict[str, list[Rule]]:
-    """The rules by what they fit."""
+    """The rules by the operations they fit."""
     out: dict[str, list[Rule]] = {}
     sections = table("rewrite", "simplify.md")
     for rule in chain(*(sections[s] for s in sections if s not in (TERMS, ROWS))):
@@ -29,19 +29,19 @@ def rules() -> dict[str, list[Rule]]:
 
 
 def by_section(section: str, e: Expr) -> Expr | None:
-    """What the first rule of a section that fits makes of a formula."""
+    """The result of the first rule of a section that fits a formula."""
     found = first(table("rewrite", "simplify.md")[section], e)
     return None if found is None else found[1]
 
 
 def neutral(e: Expr) -> Expr | None:
-    """What is left of a sum with 0 or a product with 1."""
+    """A sum without 0, or a product without 1."""
     return by_section(NEUTRAL, e)
 
 
 @lru_cache(maxsize=1 << 15)
 def simplified(e: Expr) -> Expr:
-    """Without ones, zeros, double signs and double transposes."""
+    """A formula without ones, zeros, double signs and double transposes."""
     e = rebuilt(e, [simplified(x) for x in e.children])
     new = evaluated(e)
     for rule in rules().get(head(e), ()):
@@ -53,7 +53,7 @@ def simplified(e: Expr) -> Expr:
 
 
 def joined_sums(a: Expr, b: Expr) -> Expr | None:
-    """``∑_h x + ∑_h y`` as ``∑_h (x + y)``, wherever in the sum ``a`` the first stands."""
+    """``∑_h x + ∑_h y`` as ``∑_h (x + y)``, wherever in the sum ``a`` the first is."""
     match a:
         case Apply("add", (x, y)) if found := joined_sums(y, b):
             return Apply("add", (x, found))
@@ -63,13 +63,13 @@ def joined_sums(a: Expr, b: Expr) -> Expr | None:
 
 
 def row_sum(e: Expr) -> Expr:
-    """``log(sum_{k=0}^{m}(exp(x)))`` as ``log(sum(exp(table_{k<m + 1}(x))))``, which rules know."""
+    """``log(sum_{k=0}^{m}(exp(x)))`` as ``log(sum(exp(table_{k<m + 1}(x))))``, which rules fit."""
     new = by_section(ROWS, e)
     return e if new is None else simplified(new)
 
 
 def evaluated(e: Expr) -> Expr | None:
-    """``3 - 1`` as 2; a power is not worked out."""
+    """``3 - 1`` as 2; powers stay."""
     if not isinstance(e, Apply) or e.op not in ARITHMETIC:
         return None
     values = [a.value for a in e.args if isinstance(a, Num)]

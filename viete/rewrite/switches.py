@@ -19,7 +19,7 @@ OPENED = "1 where a value is, and 0 where it is put to 0"
 
 @dataclass(frozen=True)
 class Switch:
-    """The input that says of an equation's value, by its place, which entries there are."""
+    """The input that switches entries of the value of the equation at ``place``."""
 
     place: int
     symbol: Symbol

@@ -30,12 +30,12 @@ PRE, FEATURE, DECODED, ERROR, WRITTEN = "pre", "feature", "decoded", "error", "w
 
 @dataclass(frozen=True)
 class Coding:
-    """What features are made of: how many, what they read, which value they stand for.
+    """The plan of features: their number, what they read, the value they stand for.
 
     ``reads`` is a formula over the letter of ``writes``, a value of a block. ``activation`` is one
-    of `ACTIVATIONS`, of which 'topk' keeps the ``k`` greatest. ``centred`` says that b_dec is taken
-    from what is read, ``skip`` that what is read is added by a matrix of its own, ``across`` that
-    features write to later blocks too. ``blocks`` are those that have features, where not all do.
+    of `ACTIVATIONS`, of which 'topk' keeps the ``k`` greatest. ``centred`` subtracts b_dec from the
+    input, ``skip`` adds the input times a separate matrix, and with ``across`` features write to
+    later blocks too. ``blocks`` are those that have features, if not all do.
     """
 
     width: int
@@ -50,15 +50,15 @@ class Coding:
 
 
 def transcoded(card: CardData, coding: Coding) -> CardData:
-    """The card with features of a value of each block, and with the value's error beside them.
+    """The card with features of a value of each block, and the value's error beside them.
 
-    Raises VieteError for a value that no equation of a block makes, and where there are features.
+    Raises VieteError for a value that no equation of a block makes, and for a card with features.
     """
     return Transcoding(card, coding).card()
 
 
 class Transcoding:
-    """One card with one kind of features."""
+    """Adds one kind of features to one card."""
 
     def __init__(self, card: CardData, coding: Coding) -> None:
         self.old, self.coding = card, coding
@@ -165,7 +165,7 @@ class Transcoding:
         return 1 if size is None else int(size.value(self.old.sizes) or 1)
 
     def entering(self) -> Expr:
-        """A value before the first block that has the shape of what is written."""
+        """A value before the first block with the shape of the written value."""
         shapes = shapes_of(self.old)
         wanted = shapes.types[self.made.name].shape
         for e in self.old.equations:
@@ -176,7 +176,7 @@ class Transcoding:
         )
 
     def read_width(self) -> Expr:
-        """How wide is what features read."""
+        """The width of the value that features read."""
         return self.old.size_expr(shapes_of(self.old).of(self.coding.reads).shape[-1])
 
     def parameter(self, base: str, label: str, *shape: Expr) -> Ref:
@@ -198,7 +198,7 @@ class Transcoding:
         return symbol.member
 
     def gated(self, pre: Expr) -> Expr:
-        """The features of what stands before their gate."""
+        """The features from the values before their gate."""
         coding, call = self.coding, self.old.library
         if coding.activation == "topk":
             return call("ReLU", call("top", pre, num(coding.k)))
@@ -209,11 +209,11 @@ class Transcoding:
 
     @property
     def writing(self) -> Symbol:
-        """What features up to a block write to a later one."""
+        """The symbol for what features of earlier blocks write to a later one."""
         return Symbol("value", WRITTEN, self.label, (self.letter, Slot(self.other, True)))
 
     def decoded(self, feature: Expr) -> Expr:
-        """What features write to their own block, those of earlier blocks too where they do."""
+        """The output of features to their block, with those of earlier blocks that write to it."""
         if not self.coding.across:
             return Apply("prod", (feature, self.parameter("W", "dec", Ref(self.size), self.width)))
         written = self.writing

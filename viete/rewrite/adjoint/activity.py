@@ -13,7 +13,7 @@ from viete.notation.tree import Apply, Bind, Expr, Pick, Ref, Table, num
 
 
 def reached(card: CardData, wanted: Collection[str]) -> frozenset[str]:
-    """The values that depend on what is wanted, and that a derivative can pass through."""
+    """The values that depend on the wanted ones, and that a derivative can pass through."""
     types = shapes_of(card).types
     stop = held(card)
     return frozenset(forward_slice(
@@ -23,18 +23,18 @@ def reached(card: CardData, wanted: Collection[str]) -> frozenset[str]:
 
 
 def held(card: CardData) -> str:
-    """What a card calls the library's function through which no derivative passes."""
+    """The card's name for the library function that stops derivatives."""
     return card.library("held", num(0)).op
 
 
 def depends(e: Expr, active: Collection[str], stop: str) -> bool:
-    """Whether a derivative passes from ``e`` to such a value, through no function ``stop``."""
+    """Whether a derivative passes from ``e`` to an active value, not through ``stop``."""
     return not passed_to(e, stop).isdisjoint(active)
 
 
 @lru_cache(maxsize=1 << 15)
 def passed_to(e: Expr, stop: str) -> frozenset[str]:
-    """The names to which a derivative passes; none through indices, tests and ``stop``."""
+    """The names to which a derivative passes; none in indices, tests and ``stop``."""
     match e:
         case Ref():
             return frozenset((e.key,))

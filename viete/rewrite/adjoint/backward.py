@@ -20,7 +20,7 @@ MOST = 50  # terms of a sum in a row
 
 
 class Backward(Passing):
-    """The derivation of ∂X for every value X between ``loss`` and what is ``wanted``."""
+    """The derivation of ∂X for every value X between ``loss`` and the ``wanted`` names."""
 
     def __init__(self, double: Doubled, loss: Ref, wanted: frozenset[str]) -> None:
         super().__init__(double, wanted)
@@ -50,7 +50,7 @@ class Backward(Passing):
         return self.out
 
     def complete_or_refused(self) -> None:
-        """That no share was left aside."""
+        """Check that every share was used."""
         for key, pairs in (*self.shares.items(), *self.passed.items()):
             if pairs and key != self.loss.key and key in self.active:
                 e = self.model.equations[max(1, pairs[0][1].reason.equation) - 1]
@@ -66,7 +66,7 @@ class Backward(Passing):
         return out
 
     def back(self, e: Equation, loop: Loop | None) -> None:
-        """One forward equation: ∂ of its left side is complete, and is handed on to its right."""
+        """Complete ∂ of the left side of a forward equation, and pass it to its right side."""
         if e.name in self.active and (e.name in self.shares or e.name in self.passed):
             self.part = e.part
             back = self.complete(e, loop)
@@ -75,12 +75,12 @@ class Backward(Passing):
         self.finished(e, loop)
 
     def pass_right(self, e: Equation, back: Expr, loop: Loop | None) -> None:
-        """∂ of a left side handed on to what the right side is made of."""
+        """Pass ∂ of a left side to the values on the right side."""
         reason = Reason(self.places[e] + 1)
         self.pass_on(e.right, back, Context(loop, (), self.shapes.env, reason), e.left)
 
     def complete(self, e: Equation, loop: Loop | None) -> Expr | None:
-        """The equation of ∂ of a left side, from all shares; what stands for it from here on."""
+        """Write the equation of ∂ of a left side from all shares; return what stands for it now."""
         if e.name == self.loss.key:
             return num(1)
         here, passed = (self.finish(shares, e, loop) for shares in (self.shares, self.passed))
@@ -103,7 +103,7 @@ class Backward(Passing):
     def finish(
         self, ledger: dict[str, list[tuple[Loop | None, Share]]], e: Equation, loop: Loop | None
     ) -> list[Share]:
-        """The shares of a left side, which are then no longer open."""
+        """Take the shares of a left side, which are then no longer open."""
         pairs, blocks = ledger.get(e.name, []), self.model.block_index(e.left)
         here = [s for at, s in pairs if at == loop and s.index == blocks]
         if e.name in ledger:
@@ -111,7 +111,7 @@ class Backward(Passing):
         return here
 
     def from_above(self, e: Equation) -> list[Share]:
-        """What a value made before a loop gets from those of the loop's blocks that read it."""
+        """The shares of a value made before a loop from the loop's blocks that read it."""
         symbol, out, steps = e.left.symbol, list[Share](), self.steps.get(e.name, ())
         made = {x.name for x in self.out} if steps else set()
         for step in steps:
@@ -122,30 +122,30 @@ class Backward(Passing):
         return out
 
     def read_by(self, e: Equation, step: int) -> bool:
-        """Whether a value made before a loop is read by a block of it that many further on."""
+        """Whether a block, ``step`` further on, of a loop reads a value made before the loop."""
         loop = next(x.loop for x in self.model.equations if x.name == e.name and x.loop is not None)
         block = e.left.index[e.left.symbol.slots.index(loop.index)]
         return not self.below(Apply("add", (block, num(step))), loop.lower)
 
     def before(self, loop: Loop, block: Expr) -> bool:
-        """Whether a block number is one and the same for all blocks, and comes before them."""
+        """Whether a block number is the same for all blocks, and lies before them."""
         return Idx(loop.index) not in walk(block) and self.below(block, loop.lower)
 
     def below(self, block: Expr, lower: Expr) -> bool:
-        """Whether a block is known to come before another one."""
+        """Whether a block is known to lie before another one."""
         size = self.model.size(Apply("sub", (block, lower)))
         number = None if size is None else size.number()
         return number is not None and number < 0
 
     def state(self, left: Ref, shares: Sequence[Share], loop: Loop | None) -> Ref:
-        """Write down ``left = the sum of the shares``."""
+        """Write the equation ``left = the sum of the shares``."""
         self.write(left, total(shares), loop, because([s.reason for s in shares]))
         return left
 
     # -- loops -------------------------------------------------------------------------------------
 
     def back_through(self, loop: Loop, equations: list[Equation]) -> None:
-        """A block loop, run downwards; what block i reads of block i − 1 is carried on."""
+        """Go back through a block loop; what block i reads of block i − 1 is carried on."""
         upper = loop.upper
         carried = self.carried(loop, equations)
         self.steps |= carried
@@ -210,7 +210,7 @@ class Backward(Passing):
                 ledger[key] = [self.summed(p, loop) for p in pairs]
 
     def summed(self, pair: tuple[Loop | None, Share], loop: Loop) -> tuple[Loop | None, Share]:
-        """What every block adds to the derivative of something outside of the loop, in all."""
+        """The sum of all blocks' shares in the derivative of something outside the loop."""
         at, s = pair
         if at != loop or any(Idx(loop.index) in walk(x) for x in s.index):
             return pair
@@ -222,7 +222,7 @@ class Backward(Passing):
         return self.model.library("spread", num(0), Ref(e.left.symbol, left.index))
 
     def at_top(self, key: str, block: Expr) -> tuple[list[Share], list[tuple[Loop | None, Share]]]:
-        """The uses after a loop of one of its last blocks' values, and those of other blocks."""
+        """The uses, after a loop, of the value of one of its last blocks, and of other blocks."""
         top: list[Share] = []
         rest: list[tuple[Loop | None, Share]] = []
         for at, s in self.shares.get(key, []):
@@ -240,7 +240,7 @@ class Backward(Passing):
         return top, rest
 
     def outside(self, pairs: list[tuple[Loop | None, Share]], e: Equation, loop: Loop) -> None:
-        """Uses after the loop of one block's member: they count for that block alone."""
+        """Restrict uses, after the loop, of one block's member to that block."""
         i = Idx(loop.index)
         firsts = [self.model.block_index(x.left) for x in self.model.equations
                   if x.name == e.name and x.loop is None]  # fmt: skip
@@ -253,7 +253,7 @@ class Backward(Passing):
                     pairs.append((None, s.only_at(first[0])))
 
     def carried(self, loop: Loop, equations: list[Equation]) -> dict[str, list[int]]:
-        """The values of this loop that a block reads from blocks before, and how far back."""
+        """The loop's values that a block reads from earlier blocks, and how far back."""
         made = {e.name: e for e in equations}
         out: dict[str, set[int]] = {}
         for e in equations:
@@ -275,24 +275,24 @@ class Backward(Passing):
         return {key: sorted(steps) for key, steps in out.items()}
 
     def named_beside(self) -> set[str]:
-        """The values that were put in by their definitions somewhere."""
+        """The values whose definitions were put in somewhere."""
         calls = (x for e in self.model.equations for x in walk(e.right) if isinstance(x, Apply))
         return {x.key for a in calls if a.op == self.beside for x in refs(a.args[1])}
 
     def read_in_place(self, key: str, loop: Loop, equations: list[Equation]) -> bool:
-        """Whether a block also reads its own member."""
+        """Whether a block also reads the value's own member."""
         own = Idx(loop.index)
         return any(x.key == key and own in x.index for e in equations for x in refs(e.right))
 
     def carry(self, e: Equation, own: bool, at: Expr, step: int = 1) -> Ref:
-        """∂x^{at}, or the part of it that comes from so many blocks above, where there is more."""
+        """∂x^{at}, or the part of it from ``step`` blocks above, if it has several parts."""
         symbol = above(e.left.symbol, step) if own else partial(e.left.symbol)
         return Ref(symbol, tuple(at if s == e.loop.index else Idx(s) for s in symbol.slots))  # type: ignore[union-attr]
 
     # -- parameters --------------------------------------------------------------------------------
 
     def parameters(self, first: Equation) -> None:
-        """∂ of the parameters (and other leaves) that no equation before ``first`` uses."""
+        """Write ∂ of the parameters (and other leaves) that no equation before ``first`` uses."""
         for key in [k for k in self.shares if k in self.wanted and not self.read_before(k, first)]:
             self.leaf(key, None)
 
@@ -307,7 +307,7 @@ class Backward(Passing):
         return self.first_read.get(name, len(self.places)) < self.places[e]
 
     def leaf(self, key: str, loop: Loop | None) -> None:
-        """∂ of a parameter or an input, all of whose uses have been met."""
+        """Write ∂ of a parameter or an input, all of whose uses have been met."""
         if key in self.values:
             return
         symbol = self.model.symbols[key]
@@ -345,7 +345,7 @@ def above(symbol: Symbol, step: int = 1) -> Symbol:
 
 
 def total(shares: Sequence[Share]) -> Expr:
-    """The sum of what several uses add; of very many a sum of sums, lest it is nested too deep."""
+    """The sum of several shares; very many are grouped into sums of sums, to limit the nesting."""
     terms = [simplified(s.expr) for s in shares]
     while len(terms) > 1:
         groups = (terms[k : k + MOST] for k in range(0, len(terms), MOST))

@@ -18,7 +18,7 @@ MOST_SHARING = 16  # blocks that one block's weights serve, written out in a sum
 
 @dataclass(frozen=True)
 class Reading:
-    """Block ``i`` reads block ``⌊i/every + rest⌋`` (or ⌈⌉, or with −i): what each block is read by.
+    """Block ``i`` reads block ``⌊i/every + rest⌋`` (or ⌈⌉, or with −i): who reads each block.
 
     ``sign`` is that of i; ``rounds`` is −1 for ⌊⌋ and 1 for ⌈⌉, of no effect if ``every`` is 1.
     """
@@ -30,7 +30,7 @@ class Reading:
 
     @staticmethod
     def of(at: Expr, letter: str, card: CardData) -> Reading | None:
-        """The block number ``at`` so read, with ``letter`` for i; None where it cannot be."""
+        """The reading of block number ``at``, with ``letter`` for i; None for another form."""
         inner, rounds = at, -1
         match at:
             case Apply("neg", (Apply("floor", (Apply("neg", (u,)),)),)):
@@ -51,7 +51,7 @@ class Reading:
         return Reading(slope.numerator, every, rest, rounds)
 
     def at(self, i: Size | None) -> Size | None:
-        """The block that block i reads, where that is known."""
+        """The block that block i reads, if it is known."""
         if i is None:
             return None
         size = i * Size.of(Fraction(self.sign, self.every)) + self.rest
@@ -63,7 +63,7 @@ class Reading:
         return Size.of(math.floor(value) if self.rounds < 0 else math.ceil(value))
 
     def readers(self, block: Size) -> list[Size]:
-        """The blocks that read a block, whether or not there are as many."""
+        """The blocks that read a block, whether or not they exist."""
         k, step = self.every, -self.sign * self.rounds
         first = (block - self.rest) * Size.of(self.sign * k)
         found = [first + Size.of(step * q) for q in range(k)]
@@ -72,9 +72,9 @@ class Reading:
 
 @dataclass(frozen=True)
 class Readers:
-    """The blocks ``letter`` = lower, …, upper, that read others as ``reading`` says.
+    """The blocks ``letter`` = lower, …, upper, which read others by ``reading``.
 
-    ``made``: what they hand back has members for these blocks alone.
+    ``made``: their derivatives have members for these blocks only.
     """
 
     reading: Reading
@@ -84,7 +84,7 @@ class Readers:
     made: bool
 
     def share(self, back: Expr, block: Expr, ends: tuple[Expr, Expr], card: CardData) -> Expr:
-        """What ``back``, of block ``letter``, is in all for ``block``, which lies between ends."""
+        """The sum of ``back`` over the readers of ``block``, which lies between ends."""
         sizes = [card.size(x, Size.of) for x in (block, *ends, self.lower, self.upper)]
         place, first, last, lower, upper = (Size.of("?") if s is None else s for s in sizes)
         low, high = (first, last) if self.reading.sign > 0 else (last, first)

@@ -61,9 +61,9 @@ OF_ROWS = REDUCTIONS - {"argmax"}  # of a matrix: what is made of each row
 class Doubled:
     """A model with the double where.
 
-    ``conditions`` are those that were doubled, with their sides; ``names`` has what stood in the
-    place of a definition that was put in. A value of which that was so stands beside it still, as
-    the other argument of a function ``opened``, for it has a derivative too.
+    ``conditions`` are the doubled ones, with their sides; ``names`` maps inserted definitions to
+    the names they replaced. Such a name is still the other argument of a function ``opened``, since
+    it has a derivative too.
     """
 
     model: CardData
@@ -96,7 +96,7 @@ class Doubled:
 
 @memoised
 def doubled(card: CardData) -> Doubled:
-    """The double where of a model; the model itself where no `where` needs it."""
+    """The double where of a model; the model itself if no `where` needs it."""
     formulas = [*(e.right for e in card.equations), *(f.body for f in card.functions)]
     if not any(is_where(x) for e in formulas for x in walk(e)):
         return Doubled(card, {}, {})
@@ -110,7 +110,7 @@ def doubled(card: CardData) -> Doubled:
 
 @memoised
 def double_where(card: CardData) -> CardData:
-    """The same model, whose derivatives are finite below sides of `where` that are not chosen."""
+    """The same model, whose derivatives are finite in sides of `where` that are not chosen."""
     found = doubled(card)
     equations = tuple(with_right(e, found.plain(e.right)) for e in found.model.equations)
     functions = tuple(f for f in found.model.functions if f.name != found.opened)
@@ -122,9 +122,9 @@ def double_where(card: CardData) -> CardData:
 class Side:
     """A side of a `where`, chosen where ``test`` holds, or where it does not.
 
-    A test that is one ``number`` chooses all that stands under it, one number for each of the
-    ``rows`` chooses row by row, another one entry by entry.
-    ``names``: whether definitions are put in here, as they are not beyond a product of matrices.
+    A test that is one ``number`` chooses everything under it, a test with one number for each of
+    the ``rows`` chooses row by row, another test entry by entry. ``names``: whether definitions are
+    put in here; they are not beyond a product of matrices.
     """
 
     test: Expr
@@ -145,7 +145,7 @@ class Side:
 
 
 class Doubling:
-    """The rewriting of one model's functions and equations."""
+    """Rewrites one model's functions and equations."""
 
     def __init__(self, card: CardData) -> None:
         definition, name = (Symbol("argument", x) for x in "ab")
@@ -175,11 +175,11 @@ class Doubling:
         return Measuring(self.model)
 
     def depends(self, e: Expr, active: Collection[str] | None = None) -> bool:
-        """Whether a derivative passes from ``e`` to what is ``active``."""
+        """Whether a derivative passes from ``e`` to an active value."""
         return depends(e, self.active if active is None else active, self.stop)
 
     def learned_arguments(self) -> dict[str, set[str]]:
-        """By a function of the card's its arguments that a derivative passes to."""
+        """For each function of the card, its arguments that a derivative passes to."""
         found: dict[str, set[str]] = {f.name: set() for f in self.model.functions}
 
         def calls(e: Expr, active: Collection[str]) -> None:
@@ -201,14 +201,14 @@ class Doubling:
         return with_right(e, right)
 
     def function(self, f: Function) -> Function:
-        """A function of the card's with the double where in its definition."""
+        """A function of the card with the double where in its definition."""
         before, self.active = self.active, {*self.active, *self.learned[f.name]}
         body = self.into(f.body, None)
         self.active = before
         return f if body == f.body else replace(f, body=body)
 
     def into(self, e: Expr, env: TypeEnv | None) -> Expr:
-        """A formula, every `where` in it doubled. ``env`` is None in a function's definition."""
+        """A formula with every `where` doubled. ``env`` is None in a function's definition."""
         if not (parts := e.children):
             return e
         inner = self.inside(e, env) if isinstance(e, Bind | Table) else env
@@ -231,13 +231,13 @@ class Doubling:
         return None if env is None else self.shapes.inside(e, env)
 
     def type(self, e: Expr, env: TypeEnv | None) -> Type | None:
-        """The type of a formula; it is not known in a function's definition."""
+        """The type of a formula; unknown in a function's definition."""
         return None if env is None else self.shapes.of(e, env)
 
     # -- what stands on a side ---------------------------------------------------------------------
 
     def under(self, e: Expr, side: Side, env: TypeEnv | None) -> Expr:
-        """A formula on a side of a `where`, its operands harmless where it is not chosen."""
+        """A formula on a side of a `where`, with harmless operands where the side is not chosen."""
         match e:
             case Ref():
                 found = self.definition(e, env) if side.names and env is not None else None
@@ -267,7 +267,7 @@ class Doubling:
         return e
 
     def operand(self, e: Expr, other: int | None, side: Side, env: TypeEnv | None) -> Expr:
-        """An operand that is another number where it is not chosen, unless it does no harm."""
+        """An operand that is another number where the side is not chosen, if it could do harm."""
         new = self.under(e, side, env)
         if other is None or e.constant or (other == 1 and self.positive(e)):
             return new
@@ -288,7 +288,7 @@ class Doubling:
         return replace(e, args=args)
 
     def under_call(self, e: Apply, side: Side, env: TypeEnv | None) -> Expr:
-        """A named function, written out where something in it needs another operand."""
+        """A named function, written out if something in it needs another operand."""
         last = self.type(e.args[-1], env)
         some = last is None or last.may_be_negative  # targets, of which some may be none
         rule = next((r for r in self.rules if r.head == e.op and not (r.complete and some)), None)
@@ -323,11 +323,11 @@ class Doubling:
         return False
 
     def fixed(self, base: Expr, exponent: Expr) -> bool:
-        """Whether a power is one of a positive number that nothing learned changes, as in RoPE."""
+        """Whether a power has a positive base and an exponent that is not learned, as in RoPE."""
         return self.positive(base) and not self.depends(exponent)
 
     def positive(self, e: Expr) -> bool:
-        """Whether a formula is known to be greater than 0, as a square and an ε are."""
+        """Whether a formula is known to be positive, such as a square plus an ε."""
         match e:
             case Num(value):
                 return value > 0
@@ -355,7 +355,7 @@ class Doubling:
     # -- names, entries, binders -------------------------------------------------------------------
 
     def put_in(self, e: Expr, definition: Expr, side: Side, env: TypeEnv | None) -> Expr:
-        """A name or a call, or its definition where something in that needs another operand."""
+        """A name or a call, or its definition if something in that needs another operand."""
         body = self.into(definition, env)
         new = self.under(body, side, env)
         if new == body:
@@ -364,9 +364,9 @@ class Doubling:
         return self.opened.of(new, e) if isinstance(e, Ref | Pick) else new
 
     def definition(self, e: Ref, env: TypeEnv) -> Expr | None:
-        """What a name stands for here, or None.
+        """The definition of a name here, or None.
 
-        A block reads definitions of its own block and of what was made before the loop.
+        A block reads definitions of its own block and of values made before the loop.
         """
         made = self.definitions.get(e.key)
         if made is None or self.at is None:
@@ -384,12 +384,12 @@ class Doubling:
         return self.model.substitute(made.right, letters=letters, around=self.around(env))
 
     def around(self, env: TypeEnv | None) -> frozenset[str]:
-        """What no binder of a definition that is put in may be called."""
+        """The names that no binder of an inserted definition may use."""
         letters = frozenset[str]() if env is None else frozenset(env.ranges)
         return letters | self.model.loop_letters | self.model.plain_names
 
     def under_pick(self, e: Pick, side: Side, env: TypeEnv | None) -> Expr:
-        """An entry; of what is made entry by entry as the same formula of entries."""
+        """An entry; of a value made entry by entry, the same formula of entries."""
         whole: Expr | None = e.value
         if isinstance(whole, Ref):
             whole = self.definition(whole, env) if side.names and env is not None else None
@@ -402,7 +402,7 @@ class Doubling:
         return replace(e, value=self.under(e.value, side, env)) if side.number else e
 
     def entry(self, e: Expr, items: Sequence[Expr], env: TypeEnv) -> Expr | None:
-        """The entry of a formula at some places; None where no formula of entries says it."""
+        """The entry of a formula at some places; None if no formula of entries equals it."""
         shape = self.shapes.of(e, env).shape
         if not shape:
             return e
@@ -442,7 +442,7 @@ class Doubling:
         return (*found, *rest)
 
     def under_binder(self, e: Bind | Table, side: Side, env: TypeEnv) -> Expr:
-        """A sum or a table under one condition, or a table of which each entry has its own."""
+        """A sum or a table under one condition, or a table with a condition for each entry."""
         new = self.model.substitute(e, around=self.around(env) | free_names(side.test))
         assert isinstance(new, Bind | Table)
         if new.binders & free_names(side.test):
@@ -460,12 +460,12 @@ class Doubling:
 
 
 def is_where(e: Expr, test: Expr | None = None) -> bool:
-    """Whether it is a `where`, if given one of that condition."""
+    """Whether a formula is a `where`, with this condition if one is given."""
     return isinstance(e, Apply) and e.op == "where" and test in (None, e.args[0])
 
 
 def is_logsumexp(e: Expr) -> bool:
-    """Whether it is ``log(sum(exp(z)))``, which every meaning computes without overflow."""
+    """Whether a formula is ``log(sum(exp(z)))``, which every meaning computes without overflow."""
     match row_sum(e):
         case Apply("log", (Apply("sum", (Apply("exp"),)),)):
             return True
@@ -480,9 +480,9 @@ def natural(e: Expr) -> bool:
 def by_entry(
     e: Apply, functions: Mapping[str, Function], also: Collection[str] = frozenset()
 ) -> bool:
-    """Whether each entry of what an operation makes is made of the same entry of its operands.
+    """Whether an operation makes each entry from the same entry of its operands.
 
-    With `OF_ROWS` ``also``, whether each row is made of the same row.
+    With `OF_ROWS` ``also``, whether it makes each row from the same row.
     """
     if e.op == "prod":
         return any(a.constant for a in e.args)
@@ -501,7 +501,7 @@ def by_entry(
 
 @dataclass(frozen=True)
 class Single:
-    """Formulas of a model without the inner one of two conditions that are the same.
+    """Removes the inner one of two equal conditions from formulas of a model.
 
     ``where(c, a, 0) ⊙ log(where(c, x, 1))`` is ``where(c, a ⊙ log(x), 0)``.
     """
@@ -511,7 +511,7 @@ class Single:
 
     @cached_property
     def numbers(self) -> set[Expr]:
-        """The conditions that choose all that stands under them."""
+        """The conditions that choose everything under them."""
         return {test for test, side in self.conditions.items() if side.number}
 
     def of(self, e: Expr) -> Expr:
@@ -528,9 +528,9 @@ class Single:
         return rebuilt(e, [self.of(x) for x in e.children])
 
     def chosen(self, e: Expr, test: Expr, holds: bool, shaped: bool = False) -> Expr:
-        """A formula where a condition is known to hold, or not to.
+        """A formula where a condition is known to hold, or not to hold.
 
-        A number that stands for a matrix is written as one where it has to be ``shaped`` so.
+        A number that stands for a matrix is written as a matrix where it must be ``shaped`` so.
         """
         match e:
             case Apply("where", (found, yes, no)) if found == test:
@@ -555,7 +555,7 @@ class Single:
         return e
 
     def number(self, e: Expr) -> bool:
-        """Whether a formula is a number for each choice of letters, as its form says."""
+        """Whether the form of a formula shows that it is one number for each choice of letters."""
         match e:
             case Ref():
                 found = shapes_of(self.model).types.get(e.key)
@@ -565,7 +565,7 @@ class Single:
         return isinstance(e, Num)
 
     def masks(self, e: Expr) -> list[Side]:
-        """The conditions by which a product is 0, since one of its factors is."""
+        """The conditions by which a product is 0, since a factor is 0."""
         match e:
             case Apply("where", (test, yes, no)) if num(0) in (yes, no):
                 return [Side(test, no == num(0))]
@@ -579,5 +579,5 @@ class Single:
 
 
 def count(e: Expr, test: Expr) -> int:
-    """How often a condition stands in a formula."""
+    """The number of times that a condition occurs in a formula."""
     return sum(is_where(x, test) for x in walk(e))

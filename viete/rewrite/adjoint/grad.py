@@ -32,11 +32,11 @@ def grad(
 ) -> CardData:  # fmt: skip
     """The model with its backward equations: ``∂X`` for every X on the way to the loss.
 
-    ``of`` is the loss, a value of the card or a formula that is one number (by default the last
-    value that is and that has a derivative, else the cross-entropy of the logits and targets, the
-    tokens one further, which are then an input); ``by`` are the names of parameters or real inputs
-    to differentiate by (by default all parameters). Run with a batch, every sequence has
-    derivatives of its own. Backward equations that the model has already are derived anew.
+    ``of`` is the loss, a value of the card or a formula that is one number. By default it is the
+    last value that is one number and has a derivative, else the cross-entropy of the logits and
+    targets (the tokens one further, which are then an input). ``by`` are the names of parameters or
+    real inputs to differentiate by, by default all parameters. In a run with a batch, every
+    sequence has separate derivatives. Existing backward equations are derived anew.
 
     Raises VieteError for a card without a loss and without logits, a loss that is not a single real
     number, and where no derivative can pass (an argmax, a token id).
@@ -48,7 +48,7 @@ def grad(
 
 @memoised
 def derived(card: CardData, of: str | Expr | None, by: Sequence[str] | None) -> CardData:
-    """`grad`, of arguments of the right kind."""
+    """Compute `grad`, given arguments of the right kind."""
     card, loss = with_loss(card, of)
     card = distinct(card)
     leaves = {p.name for p in card.parameters}
@@ -87,9 +87,9 @@ def in_order(card: CardData, equations: Sequence[Equation]) -> list[Equation]:
 
 @memoised
 def loss_of(card: CardData) -> Equation | None:
-    """The card's loss: the last value that is one real number with a derivative.
+    """The card's loss: the last value that is one real number and has a derivative.
 
-    An accuracy behind the loss, ``mean(argmax(logits) = y)``, has none.
+    An accuracy after the loss, ``mean(argmax(logits) = y)``, has none.
     """
     card = forward_pass(card)
     leaves = {p.name for p in card.parameters} | {i.name for i in card.inputs if i.high is None}
@@ -98,7 +98,7 @@ def loss_of(card: CardData) -> Equation | None:
 
 
 def numbers(card: CardData) -> list[Equation]:
-    """The equations whose value is one number, no condition."""
+    """The equations whose value is one number and not a condition."""
     types = shapes_of(card).types
     return [e for e in card.equations if not types[e.name].shape and not types[e.name].family
             and not e.left.symbol.slots and types[e.name].kind in (REAL, WHOLE)]  # fmt: skip
@@ -106,9 +106,9 @@ def numbers(card: CardData) -> list[Equation]:
 
 @memoised
 def forward_pass(card: CardData) -> CardData:
-    """The model without the backward equations that `grad` gave it.
+    """The model without the backward equations that `grad` added.
 
-    Those that other equations read, as in a loss made of a derivative, stay.
+    Backward equations that others read, as in a loss made of a derivative, stay.
     """
     derivatives = {e.name for e in card.equations if e.name.startswith("partial{")}
     if not derivatives:
@@ -166,7 +166,7 @@ def with_loss(card: CardData, of: str | Expr | None) -> tuple[CardData, Ref]:
 
 @memoised
 def with_own_loss(card: CardData) -> tuple[CardData, Ref] | None:
-    """The model and its loss; else with the cross-entropy of its logits and targets, an input.
+    """The model and its loss, or else the cross-entropy of its logits and targets, an input.
 
     None where it has neither. Raises VieteError for logits that are not a row for each position.
     """
@@ -197,7 +197,7 @@ def with_own_loss(card: CardData) -> tuple[CardData, Ref] | None:
 
 
 def blocked(found: Backward, card: CardData, loss: Ref) -> str:
-    """Why no derivative reaches what is wanted: the equation that stops it."""
+    """The reason why no derivative reaches the wanted names: the equation that stops it."""
     for e in reversed(backward_slice(card, [loss.key])):
         if e.reads & (found.active | found.wanted):
             where = f" (line {e.text.line} of {e.text.file})" if e.text.file else ""

@@ -20,7 +20,7 @@ from viete.rewrite.simplify import simplified
 
 
 def row_of(e: Expr, letter: str, rank: Callable[[Expr], int]) -> Expr:
-    """Row ``letter`` of a matrix, the index put on the values themselves: ``a_j ⊙ b_j``."""
+    """Row ``letter`` of a matrix, with the index on the values themselves: ``a_j ⊙ b_j``."""
     if isinstance(e, Apply) and (e.op in ENTRYWISE or e.op == "where"):
         args = tuple(row_of(a, letter, rank) if rank(a) == 2 else a for a in e.args)
         return Apply(e.op, args, e.semi)
@@ -88,7 +88,7 @@ def picked_back(
 def entries_back(
     back: Expr, at: Expr, size: Expr, letters: Sequence[str], count: Expr | None
 ) -> Expr:
-    """``table_{v<n}(sum_j where(t_j = v, back_j, 0))``: what a vector read at places t gets."""
+    """∂ of a vector read at places t: ``table_{v<n}(sum_j where(t_j = v, back_j, 0))``."""
     assert count is not None
     place, j = letters[:2]
     test = Apply("eq", (Pick(at, (Idx(j),)), Idx(place)))
@@ -98,7 +98,7 @@ def entries_back(
 
 
 def sliced_back(back: Expr, item: Expr, size: Expr, card: CardData) -> Expr:
-    """Rows of ``back`` put where they were cut out; the other rows are zeros."""
+    """``back`` at the rows that were cut out, with zeros in the other rows."""
     assert isinstance(item, Slice)
     if item.start is None and (item.stop is None or item.stop == size):
         return back

@@ -25,7 +25,7 @@ class Reason:
     said: str = ""
 
     def by(self, rule: str) -> Reason:
-        """One rule further."""
+        """This reason with one more rule."""
         return replace(self, rules=(*self.rules, rule))
 
 
@@ -34,21 +34,21 @@ UNSAID = Reason()
 
 @dataclass
 class Share:
-    """What one use of a value adds to its derivative: ``∂X^{index} += expr``, and why."""
+    """The share of one use of a value in its derivative: ``∂X^{index} += expr``, and the reason."""
 
     index: tuple[Expr, ...]  # of the block slots
     expr: Expr
     reason: Reason
 
     def only_at(self, block: Expr) -> Share:
-        """It for one ``block``, which gets it if it is the one that it is of."""
+        """The share of one ``block``: 0 unless it is the share's block."""
         test = Apply("eq", (block, self.index[0]))
         return replace(self, index=(block,), expr=Apply("where", (test, self.expr, num(0))))
 
 
 @dataclass
 class Context:
-    """Where in an equation we are: its loop, the indices bound so far, the types of its letters."""
+    """A place in an equation: its loop, the indices bound so far, the types of its letters."""
 
     loop: Loop | None
     binders: tuple[Binder, ...]
@@ -86,7 +86,7 @@ def partial_of(letter: str) -> str:
 
 
 def hatted(part: str, whole: Ref | None) -> Symbol | None:
-    """ŷ of a value u is û; its derivative is ∂û."""
+    """The symbol û or ∂û, for the ŷ or ∂ŷ of a rule applied to a value u."""
     if whole is None:
         return None
     hat = replace(whole.symbol, base=f"hat{{{whole.symbol.base}}}", kind="value")

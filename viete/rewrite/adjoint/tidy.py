@@ -38,7 +38,7 @@ def tidied(equations: Sequence[Equation], helpers: Collection[str]) -> list[Equa
 
 
 def hoisted(equations: list[Equation], helpers: Collection[str]) -> list[Equation]:
-    """Parts of the forward pass that an equation before them could have used, moved before it."""
+    """Move repeated parts of the forward pass before the first equation that contains them."""
     out = list(equations)
     back = {e.name for e in equations if e.name.startswith("partial{")}
     for e in equations:
@@ -56,7 +56,7 @@ def hoisted(equations: list[Equation], helpers: Collection[str]) -> list[Equatio
 
 
 def renumbered(equations: list[Equation], helpers: Collection[str]) -> list[Equation]:
-    """Helpers numbered as they come: G_1, G_2, …"""
+    """Number helpers in order of appearance: G_1, G_2, …"""
     count: dict[str, int] = {}
     new: dict[Symbol, Symbol] = {}
     for e in equations:
@@ -77,7 +77,7 @@ def renumbered(equations: list[Equation], helpers: Collection[str]) -> list[Equa
 def without_common_subexpressions(
     equations: list[Equation], helpers: Collection[str]
 ) -> list[Equation]:
-    """What has a helper's name already is called by it: ``GELU(F_1)`` after ``F_1 = h W``."""
+    """Replace parts that a helper already names: ``GELU(F_1)`` after ``F_1 = h W``."""
     outside: dict[Expr, Expr] = {}
     known: dict[Loop | None, dict[Expr, Expr]] = {None: outside}
     out = []
@@ -91,7 +91,7 @@ def without_common_subexpressions(
 
 
 def with_copies_propagated(equations: list[Equation], helpers: Collection[str]) -> list[Equation]:
-    """``G = …`` and later ``∂X = G``: it is ∂X from the start."""
+    """Replace ``G = …`` with a later ``∂X = G`` by ``∂X = …``."""
     out = equations
     for e in equations:
         old = e.right
@@ -113,7 +113,7 @@ def with_copies_propagated(equations: list[Equation], helpers: Collection[str]) 
 
 
 def with_helpers_inlined(equations: list[Equation], helpers: Collection[str]) -> list[Equation]:
-    """A helper that is read once stands where it is read; one that is not read is left out."""
+    """Put a helper that is read once where it is read; drop one that is never read."""
     out = dict(enumerate(equations))
     makes = {e.name: k for k, e in reversed(out.items())}
     readers: dict[str, Counter[int]] = {name: Counter() for name in helpers}
@@ -143,7 +143,7 @@ def with_helpers_inlined(equations: list[Equation], helpers: Collection[str]) ->
 
 
 def open_parts(e: Expr) -> list[Expr]:
-    """The parts of a formula that are computed once: under no sum, table or index."""
+    """The parts of a formula that are computed once: outside all sums, tables and indices."""
     if isinstance(e, Bind | Table | Pick):
         return []
     return [e] + [x for a in (e.args if isinstance(e, Apply) else ()) for x in open_parts(a)]

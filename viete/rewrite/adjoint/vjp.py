@@ -46,11 +46,11 @@ UNNAMED = frozenset(INFIX) | {"neg", "T", "where", "inner"}  # said by the equat
 
 
 class Passing:
-    """The rules applied to one model's operations.
+    """Applies the rules to one model's operations.
 
-    ``shares`` collects, by the value's key, what its uses add to its derivative, with the loop in
-    which they stand; ``out`` the equations written so far. What passes on through the definition
-    of a value, where that is put in, is among its ``passed``.
+    ``shares`` collects, by the value's key, the shares of its uses in its derivative, with the loop
+    of each; ``out`` the equations written so far. ``passed`` has what passes on through the
+    definition of a value, where that is put in.
     """
 
     def __init__(self, double: Doubled, wanted: frozenset[str]) -> None:
@@ -79,13 +79,13 @@ class Passing:
         self.fitting: dict[str, list[Rule]] = {}
 
     def depends(self, e: Expr) -> bool:
-        """Whether a derivative passes from ``e`` to what is wanted."""
+        """Whether a derivative passes from ``e`` to a wanted name."""
         return depends(e, self.active, self.stop)
 
     # -- one operation -----------------------------------------------------------------------------
 
     def pass_on(self, e: Expr, back: Expr, c: Context, whole: Ref | None = None) -> None:
-        """Hand ``back`` = ∂e on to what ``e`` is made of; ``whole`` is the value that e is."""
+        """Pass ``back`` = ∂e to the parts of ``e``; ``whole`` is the value that equals e."""
         if not self.depends(e):
             return
         match e:
@@ -107,7 +107,7 @@ class Passing:
                 self.pass_by_rule(e, back, c, whole)
 
     def by_rows(self, e: Expr, c: Context) -> Expr:
-        """The logarithm of a sum of powers over an index as that of a row, which has a rule."""
+        """A log-sum-exp over an index as one of a row, for which a rule exists."""
         rows = row_sum(e)
         if rows == e:
             return e
@@ -117,7 +117,7 @@ class Passing:
         return self.shapes.of(e, c.env)
 
     def pass_by_rule(self, e: Expr, back: Expr, c: Context, whole: Ref | None) -> None:
-        """By the first rule that fits, or through the definition of a function."""
+        """Pass ∂e on by the first rule that fits, or through the definition of a function."""
         e = self.by_rows(e, c)
         if isinstance(e, Table):
             back = self.simple(back, c, "back")
@@ -172,9 +172,9 @@ class Passing:
             self.pass_on(values[k], made, inner)
 
     def put(self, formula: Expr, found: Match, c: Context) -> Expr:
-        """A rule's formula with what its letters stand for.
+        """A rule's formula with the formulas for its letters put in.
 
-        A sum over blocks keeps their letter, which no other can stand for.
+        A sum over blocks keeps its letter, which no other letter can replace.
         """
         free = frozenset[str]().union(*(v.free for v in found.letters.values()
                                         if isinstance(v, Expr)))  # fmt: skip
@@ -182,11 +182,11 @@ class Passing:
         return put(formula, found, self.around(c) - blocks, self.taken, self.model.ranges)
 
     def around(self, c: Context) -> frozenset[str]:
-        """What no binder may be called where we are: names that what comes under it may need."""
+        """The names that no binder may use here: names that the formulas under it may need."""
         return self.model.loop_letters.union(c.env.ranges, self.model.plain_names)
 
     def sized(self, e: Expr, c: Context) -> Expr:
-        """Simplified, with ``rows(x)`` and ``cols(x)`` by the names of the sizes."""
+        """A formula simplified, with size names instead of ``rows(x)`` and ``cols(x)``."""
 
         def rule(x: Expr) -> Expr | None:
             if isinstance(x, Apply) and x.op in MEASURES and not x.free - set(
@@ -236,7 +236,7 @@ class Passing:
         return replace(e, items=tuple(items))
 
     def rule(self, e: Expr, c: Context) -> tuple[Rule, Match] | None:
-        """The first rule that fits an operation, and what its letters stand for."""
+        """The first rule that fits an operation, and the formulas for its letters."""
         plain, ranks = e, tuple[int, ...]()
         if isinstance(e, Apply) and e.op in ("times", "prod"):
             ranks = tuple(len(self.type(a, c).shape) for a in e.args)
@@ -257,7 +257,7 @@ class Passing:
         return None
 
     def rules_of(self, e: Expr) -> list[Rule]:
-        """The rules of the operation of a formula, whatever the card calls it."""
+        """The rules for the operation of a formula, whatever the card calls it."""
         of = head(e)
         if of not in self.fitting:
             functions = self.model.function
@@ -266,7 +266,7 @@ class Passing:
         return self.fitting[of]
 
     def uses(self, rule: Rule, wanted: Sequence[str], letter: str) -> int:
-        """How often the formulas that are wanted use a letter, through the parts they use."""
+        """The number of times that the wanted formulas use a letter, through the parts they use."""
         formulas = dict(rule.formulas)
         needed = set(map(partial_of, wanted))
         todo, count = list(needed), 0
@@ -314,7 +314,7 @@ class Passing:
         return fresh(self.taken.union(c.env.ranges, self.model.loop_letters, letters))
 
     def simple(self, e: Expr, c: Context, kind: str, symbol: Symbol | None = None) -> Expr:
-        """``e`` if it is a name or a number already, else a name for it, with its own equation."""
+        """``e`` if it is a name or a number, else a new name for it, with an equation."""
         for test, holds in c.sides:  # named as on paper, where the condition stands outside
             plain, other = self.single.chosen(e, test, holds), num(0 if kind == "back" else 1)
             if plain != e and (kind == "again" or Side(test, holds) in self.single.masks(e)):
@@ -344,7 +344,7 @@ class Passing:
         return ref
 
     def order(self, letters: Iterable[str]) -> list[str]:
-        """Block letters first, then heads, as the card declares them."""
+        """Block letters first, then heads, in the card's order."""
         loops = [x for x in sorted(letters) if x in self.model.loop_letters]
         return loops + [i.name for i in self.model.indices if i.name in letters]
 
@@ -366,7 +366,7 @@ class Passing:
         return replace(loop, order=BACK + loop.order, down=True)
 
     def after(self, loop: Loop) -> Loop:
-        """One more loop over the same blocks, when the derivatives of all of them are there."""
+        """Another loop over the same blocks, once the derivatives of all of them are known."""
         return replace(loop, order=2 * BACK + loop.order, down=True)
 
     # -- uses of a value ---------------------------------------------------------------------------
@@ -422,7 +422,7 @@ class Passing:
     def block_share(
         self, e: Ref, slot: str, at: Expr, back: Expr, c: Context, pending: dict[str, Binder]
     ) -> tuple[Expr, Loop | None]:
-        """What the block ``at`` of a family gets, and the loop in which each of its blocks does."""
+        """The share of block ``at`` of a family, and the loop in which its blocks get it."""
         made = [x.loop for x in self.model.equations if x.name == e.key and x.loop is not None]
         free = {x.name for x in walk(at) if isinstance(x, Idx)}
         here = c.loop in made or (not made and at == Idx(slot))
@@ -460,7 +460,7 @@ class Passing:
         return readers.share(back, Idx(slot), ends, self.model), loop
 
     def readers(self, key: str, letter: str) -> list[Loop]:
-        """The loops over a letter that read a value, the first one first."""
+        """The loops over a letter that read a value, in order."""
         return [e.loop for e in self.model.equations
                 if e.loop is not None and e.loop.index == letter and key in e.reads]  # fmt: skip
 
@@ -477,7 +477,7 @@ class Passing:
         return simplified(Apply("add", (Apply("sub", (upper, lower)), num(1))))
 
     def bounds(self, letter: str, lower: Expr | None, upper: Expr | None) -> tuple[Expr, Expr]:
-        """The bounds of a sum, those declared for its letter if it has none of its own."""
+        """The bounds of a sum, or those declared for its letter."""
         if lower is None or upper is None:
             found = next(i for i in self.model.indices if i.name == letter)
             return found.lower, found.upper
@@ -489,7 +489,7 @@ class Passing:
     # -- binders, tables, places -------------------------------------------------------------------
 
     def inside(self, e: Bind | Table, c: Context) -> Context:
-        """Where what a sum or a table binds stands."""
+        """The context of the body of a sum or a table."""
         ranges = [self.sized(x, c) for x in e.children[:-1]]
         named = e.over([*ranges, e.children[-1]])
         assert isinstance(named, Bind | Table)
@@ -502,7 +502,7 @@ class Passing:
         return replace(c, env=env, binders=(*c.binders, *binders))
 
     def pass_concat_over(self, e: Bind, back: Expr, c: Context) -> None:
-        """Each member gets its own columns back."""
+        """Pass to each member its own columns."""
         inside = self.inside(e, c)
         lower, _ = self.bounds(*inside.binders[-1])
         at = simplified(Apply("sub", (Idx(e.index), lower)))
@@ -517,7 +517,7 @@ class Passing:
         self.pass_on(e.body, Table(((letter, width),), Pick(back, (place,))), inside)
 
     def pass_concat(self, e: Apply, back: Expr, c: Context) -> None:
-        """Each part gets its own columns back."""
+        """Pass to each part its own columns."""
         back = self.simple(back, c, "back")
         start: Expr = num(0)
         for k, a in enumerate(e.args):
@@ -531,7 +531,7 @@ class Passing:
             start = stop
 
     def apart(self, e: Table, back: Expr, c: Context) -> Table:
-        """The table with new letters for those that ``back`` binds, which will stand under them."""
+        """The table with new letters for those that ``back`` binds, which is put inside it."""
         taken = self.taken.union(c.env.ranges, self.model.loop_letters)
         new = apart(e, back.binders, taken, self.model.ranges)
         assert isinstance(new, Table)
