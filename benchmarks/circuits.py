@@ -6,7 +6,7 @@ scores, and ACDC (Conmy et al. 2023) goes from the last reader to the first, and
 its mean that changes the number by less than a threshold. What is left for some thresholds says at
 which numbers of edges all are held to each other; an edge that leads nowhere counts for no one.
 Each circuit is measured by the same code in PyTorch. ``python benchmarks/circuits.py MODEL…``, of
-which each is trained on text that repeats itself: docs/models/two-layers.md, or a run of
+which each is trained on text that repeats itself: two-layers, or a run of
 `viete train` on Pythia or Llama.
 """
 

@@ -122,6 +122,7 @@ def test_one_name_for_the_embedding_and_for_what_positions_add(name: str) -> Non
     np.testing.assert_array_equal(run["W_E_3"], own[3])
     if name != "mixtral":  # whose E is how many experts there are
         np.testing.assert_array_equal(run["E[3]"], own[3])
+        np.testing.assert_array_equal(run.ask("E[3]", against=run), own[3])
     try:
         added = run["p_j"][: len(run["t"])]
     except vt.VieteError as error:
@@ -177,6 +178,9 @@ def test_an_arrow_is_what_a_head_carries(name: str) -> None:
         run[f"W_E[0] →(A^{{2,{head}}}) x^2_3"]
     with pytest.raises(vt.VieteError, match="goes by a head"):
         run["x^1_0 →(W_E) x^2_3"]
+    for inside in ("|{}|", "sum({})"):
+        with pytest.raises(vt.VieteError, match="an arrow is a whole question"):
+            run[inside.format(f"x^1_0 →(A^{{2,{head}}}) x^2_3")]
 
 
 def test_an_arrow_to_a_token_is_the_lens_without_biases() -> None:

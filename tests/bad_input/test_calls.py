@@ -256,6 +256,9 @@ def test_not_computed() -> None:
     """A value whose input is missing says which."""
     with pytest.raises(vt.VieteError, match="needs the input t, which was not given"):
         M.run(weights=W, m=[1, 1, 1], names=["s"])
+    model = vt.read("letters-table").grad()
+    with pytest.raises(vt.VieteError, match="∂T needs the input target, which was not given"):
+        model.run([1, 0], model.initial_weights())["∂T"]
 
 
 @pytest.mark.parametrize(("command", "words"), [pytest.param(*c, id=c[0]) for c in COMMANDS])

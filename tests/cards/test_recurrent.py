@@ -133,7 +133,7 @@ def test_it_trains_on_dialogs_and_is_sampled(tmp_path: Path) -> None:
     data.write_text(dialog.format("a") + dialog.format("aa"))
     said = viete("train", tmp_path / "rnn.md", "--data", data, "-o", tmp_path / "run",
                  "--steps", 3, "--log-every", 1)  # fmt: skip
-    assert "2 batches an epoch" in said.out and "3 steps done" in said.out
+    assert "2 batches per epoch" in said.out and "3 steps done" in said.out
     answer = viete("sample", tmp_path / "run", "--greedy", "--text", "<user>", "--count", 1,
                    "--most", 3)  # fmt: skip
     assert "RNN has no incremental form" in answer.err and len(answer.out.strip()) >= 3

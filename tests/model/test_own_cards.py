@@ -269,7 +269,7 @@ def test_names_of_the_field_say_what_is_missing(files: Path) -> None:
 
 
 def test_heads_that_read_the_stream_without_a_name_for_their_values() -> None:
-    model = vt.load(Path(__file__).parents[2] / "docs" / "models" / "two-layers.md")
+    model = vt.load("two-layers")
     ids = np.array([[1, 2, 3, 4, 1, 2, 3, 4]])
     _, cache = model.run_with_cache(ids)
     for block in range(2):

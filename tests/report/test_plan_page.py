@@ -35,6 +35,12 @@ def test_every_card_has_a_plan(path: str) -> None:
     assert write_markdown(page)
 
 
+def test_a_card_without_a_loss_has_the_plan_of_its_own() -> None:
+    """As in `viete grad`, the loss is the cross-entropy of the logits, and the targets an input."""
+    page = plan_document(vt.read("attention-only-2").bind(d=8, H=2, V=9), batch=2, length=3)
+    assert {"loss +=", "∂W_E +=", "∂W_Q^{2,h} +="} <= {row[5].text for row in table(page).rows}
+
+
 def test_products_dominate_and_are_counted_in_full() -> None:
     """SimpleTransformer at B = 64, T = 256: 80 GFLOP, nearly all in products."""
     rows = table(plan_document(vt.read("simple-transformer"), piece=2048)).rows

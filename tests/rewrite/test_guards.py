@@ -204,8 +204,8 @@ def test_the_equations_are_those_on_paper() -> None:
         model = card(f"y = {formula}", "L = sum(y ⊙ y)")
         derived[formula] = [show(e.right) for e in model.grad("L", ["x"]).equations][-1]
     assert list(derived.values()) == [
-        "where(x > 0, partial{y} ⊙ log(x), 0) + where(x > 0, partial{y} ⊙ x / x, 0)",
-        "where(x > 0, partial{y}, 0) ⊙ z",
+        "where(x > 0, ∂y ⊙ log(x), 0) + where(x > 0, ∂y ⊙ x / x, 0)",
+        "where(x > 0, ∂y, 0) ⊙ z",
     ]
 
 
@@ -219,12 +219,12 @@ def test_names_stay_in_the_equations() -> None:
         "G_1": "spread(1; a ⊙ b)",
         "partial{a}": "G_1 ⊙ b",
         "partial{b}": "G_1 ⊙ a",
-        "G_2": "partial{b} / (1 + p)",
-        "G_3": "partial{a} ⊙ x",
+        "G_2": "∂b / (1 + p)",
+        "G_3": "∂a ⊙ x",
         "partial{p}": "where(z > 20, 0, G_2)",
         "partial{y}": "where(x > 0, G_3, 0)",
-        "partial{x}": "where(x > 0, partial{a} ⊙ y, 0) + where(x > 0, G_3 / x, 0)",
-        "partial{z}": "where(z > 20, partial{b}, 0) + where(z > 20, 0, G_2 ⊙ p)",
+        "partial{x}": "where(x > 0, ∂a ⊙ y, 0) + where(x > 0, G_3 / x, 0)",
+        "partial{z}": "where(z > 20, ∂b, 0) + where(z > 20, 0, G_2 ⊙ p)",
     }
     run = derived.run(TOKENS, WEIGHTS)
     with np.errstate(all="ignore"):
@@ -318,7 +318,7 @@ def test_zeros_for_a_matrix_keep_its_shape() -> None:
         parse(Text(x), scope.scope) for x in ("where(sum(x) > 0, E, 0)_{1, 2}", "sum(x) > 0")
     )
     single = Single(scope, {test: Side(test, True, number=True)})
-    assert show(single.chosen(e, test, True)) == "E[1, 2]"
+    assert show(single.chosen(e, test, True)) == "E_{1,2}"
     assert show(single.chosen(e, test, False)) == "spread(0; E)[1, 2]"
 
 

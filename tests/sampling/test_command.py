@@ -121,11 +121,11 @@ def test_folders_that_hold_no_run(folder: Path) -> None:
         assert out == ""
         return err
 
-    assert "there is no such folder" in fails(folder / "gone")
+    assert "there is no file" in fails(folder / "gone")
     (folder / "empty").mkdir()
     assert "the folder has no weights" in fails(folder / "empty")
     (folder / "tokenizer.json").rename(folder / "kept.json")
-    assert "there is no tokenizer.json in it" in fails(folder, "--text", "1")
+    assert "has no tokenizer" in fails(folder, "--text", "1")
     (folder / "kept.json").rename(folder / "tokenizer.json")
     save_vocabulary(Characters("0123456789abc"), folder / "tokenizer.json")
     assert "the vocabulary has 13 tokens, but the card only 12" in fails(folder, "--text", "1")
@@ -188,3 +188,15 @@ def test_samples_of_texts_are_those_of_tokens(folder: Path) -> None:
         texts[k] += piece
     tokens = zip(*model.sample([1, 2], weights, count=3, most=9, seed=2), strict=True)
     assert texts == [vocabulary.decode(t) for t in tokens]
+
+
+def test_a_card_is_sampled_by_its_own_weights_or_random_ones() -> None:
+    """A card's words are printed, where it lists any."""
+    followed = ["--tokens", "a b c a", "--greedy", "--most", 3]
+    assert viete("sample", "letters-induction", *followed).out == "b c a \n"
+    tiny = ["attention-only-2", "--set", "V=9", "--set", "d=4", "--set", "H=2", "--tokens", "3,1"]
+    draws = [viete("sample", *tiny, "--seed", k, "--most", 9).out for k in (1, 1, 2)]
+    assert draws[0] == draws[1] != draws[2]
+    assert "is a card without weights: give --seed N" in viete("sample", *tiny, code=2).err
+    asked = viete("sample", "letters-table", "--text", "ab", code=2).err
+    assert "has no tokenizer: give the tokens, such as --tokens 'a b c'" in asked

@@ -24,9 +24,11 @@ def test_train_go_on_and_plot(tmp_path: Path) -> None:
     said = viete(*SMALL, "-o", tmp_path, "--steps", 4, "--tensorboard").out
     assert "30 tokens in its vocabulary; 260 tokens of" in said
     assert "step      2  loss 3." in said and "4 steps done" in said
+    assert "batches per epoch" in said and f"saved in {tmp_path}" in said
     assert list((tmp_path / "tensorboard").iterdir())
     said = viete("train", "--resume", "-o", tmp_path, "--steps", 6).out
     assert "going on after step 4" in said and "6 steps done" in said
+    assert "has already taken its 6 steps" in viete("train", "--resume", "-o", tmp_path).out
     assert str(tmp_path / "loss.svg") in viete("plot", tmp_path).err
     assert (tmp_path / "loss.svg").read_text().startswith("<svg")
     viete("plot", tmp_path, tmp_path, "-o", tmp_path / "two.svg")

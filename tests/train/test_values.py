@@ -214,7 +214,8 @@ def test_a_run_is_put_into_its_model(card: str, reads: str, writes: str, tmp_pat
     rows = [run[p].astype(np.float32) for p in (place, writes) if p]
     alone = own.run(rows[0], **({"y": rows[1]} if writes else {}))
     viete("export", tmp_path / "run", "--to", "saelens", "-o", tmp_path / "folder")
-    assert json.loads((tmp_path / "folder" / "cfg.json").read_text())["d_sae"] == 9
+    config = json.loads((tmp_path / "folder" / "cfg.json").read_text())
+    assert config["d_sae"] == 9 and config["metadata"]["model_name"] == "model"
     for source in ("run", "folder"):
         coded = model.put(read_coders(tmp_path / source))
         there = coded.run(text)

@@ -38,6 +38,11 @@ def arrow_sides(text: str) -> tuple[str, str, str] | None:
 def arrow(run: Run, sides: Sequence[str]) -> Expr:
     """The formula that an arrow stands for. Raises VieteError for an arrow that means nothing."""
     first, label, last = sides
+    if is_open(first):
+        raise VieteError(
+            "an arrow is a whole question and cannot stand inside brackets or bars; ask for the "
+            "arrow alone, such as x^2_4 →(A^{5,1}) x^5_7"
+        )
     reader = ArrowReader(run, Expander(run.program, frozenset(("block", "head", "source"))))
     start = reader.read(first)
     if not isinstance(start, Pick) or key_of(start) not in reader.opener.carried:
@@ -45,6 +50,12 @@ def arrow(run: Run, sides: Sequence[str]) -> Expr:
     if label in UNEMBEDDING:
         return reader.to_token(start, last)
     return reader.by_head(start, reader.read(label), reader.read(last), label, last)
+
+
+def is_open(text: str) -> bool:
+    """Whether a bracket or a bar is open at the end of a text."""
+    brackets = sum((c in "([{") - (c in ")]}") for c in text)
+    return brackets > 0 or text.count("|") % 2 == 1
 
 
 @dataclass(frozen=True)

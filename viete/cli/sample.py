@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from viete.cli.options import InputOptions, SourceOptions, numbers
 from viete.errors import VieteError
+
+if TYPE_CHECKING:
+    from viete.nouns.model import Model
 
 
 def sample(
@@ -31,7 +34,12 @@ def sample(
         list[str] | None, typer.Option(help="Stop at this token (repeatable).")
     ] = None,
     count: Annotated[int, typer.Option(help="Number of samples.")] = 1,
-    seed: Annotated[int, typer.Option(help="Seed of the random choices.")] = 0,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            help="Seed of the random choices [0]. A card without weights gets random ones with it."
+        ),
+    ] = None,
     keep: Annotated[
         int | None,
         typer.Option(help="Tokens to keep when the context is full [as many as fit]."),
@@ -54,17 +62,17 @@ def sample(
 ) -> None:
     """Continue a text, token by token, as the model predicts it."""
     from viete.model.trained import is_run
-    from viete.sampling.texts import sample_texts, transcript, without_words
+    from viete.sampling.texts import sample_texts, separate_words, transcript
 
     own = is_run(source.name) and source.instead is None
     if own and inputs.bos is not None:
         raise VieteError("--bos is of a released model; a run's texts begin as those it learned")
     source.refuse_cut("a text that is sampled grows")
-    model = source.model(dtype, device)
+    model = sampled_model(source, seed, dtype, device)
     card, vocabulary, prompt = model.card, model.read_tokenizer(), inputs.text or ""
     options: dict[str, Any] = {
         "most": most, "temperature": temperature, "top_k": top_k, "top_p": top_p,
-        "greedy": greedy, "count": count, "seed": seed, "keep": keep, "cache": cache,
+        "greedy": greedy, "count": count, "seed": seed or 0, "keep": keep, "cache": cache,
         **inputs.others(card),
     }  # fmt: skip
     if inputs.tokens is not None or vocabulary is None:
@@ -72,15 +80,15 @@ def sample(
             raise VieteError(
                 "give either --text or --tokens, and --stop with texts only"
                 if vocabulary is not None
-                else f"{source.name}: there is no tokenizer.json in it, so texts are token ids: "
-                f"give --tokens 3,1,4"
+                else f"{source.name} has no tokenizer: give the tokens, such as "
+                f"--tokens {repr(' '.join(card.vocabulary[:3])) if card.vocabulary else '3,1,4'}"
             )
         ids = numbers(inputs.tokens, card)
         if ids and isinstance(ids[0], list):
             raise VieteError("--tokens takes one sequence; --count samples it several times")
         ends = [k for text in stop_token or () for k in numbers(text, card, "--stop-token")]
         options["stop"] = ends or None
-        pieces = without_words(model.sample(ids, **options))
+        pieces = separate_words(model.sample(ids, **options), card.vocabulary)
         before = inputs.tokens + " "
     else:
         eos = vocabulary.eos_token_id
@@ -96,3 +104,19 @@ def sample(
     for text in transcript(pieces, count, before if echo else ""):
         sys.stdout.write(text)
         sys.stdout.flush()
+
+
+def sampled_model(
+    source: SourceOptions, seed: int | None, dtype: str | None, device: str | None
+) -> Model:
+    """The model; of a card alone, with the weights that it gives, else with random ones."""
+    if source.is_model:
+        return source.model(dtype, device)
+    from viete.nouns.card import Card
+
+    card = Card.of(source.card())
+    if seed is None and not all(p.value for p in card.parameters):
+        raise VieteError(
+            f"{source.name} is a card without weights: give --seed N for random ones, or a model"
+        )
+    return card.with_weights(seed=seed or 0, dtype=dtype, device=device)

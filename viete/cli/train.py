@@ -112,7 +112,8 @@ def train(
         if words:
             print(words, flush=True)
     if job.step >= job.settings.steps and speaks:
-        print(f"it has had its {job.settings.steps} steps; give it more with --steps")
+        taken = number_of(job.settings.steps, "step")
+        print(f"this run has already taken its {taken}; ask for more with --steps")
     elif speaks:
         announce(job)
     found = learn(job, sampler(job) if job.settings.sample_every else None)
@@ -122,7 +123,7 @@ def train(
                   f"viete train --resume -o {run}")  # fmt: skip
         sys.exit(130)
     if speaks:
-        print(f"{found.step} steps done, loss {found.loss:.6f}; all of it is in {run}")
+        print(f"{number_of(found.step, 'step')} done, loss {found.loss:.6f}; saved in {run}")
         if found.diverged:
             print(found.diverged)
 
@@ -181,19 +182,25 @@ def sampler(job: Job) -> Callable[[int], str]:
     return show
 
 
+def number_of(n: int, one: str, many: str = "") -> str:
+    """``1 step``, ``2,000 steps``."""
+    return f"{n:,} {one if n == 1 else many or f'{one}s'}"
+
+
 def announce(job: Job) -> None:
     """What is trained on what."""
     from viete.evaluate.schedule import parameter_shapes
 
     weights = sum(map(math.prod, parameter_shapes(job.model).values()))
-    batches, of = job.batches, f"{len(job.vocabulary)} tokens in its vocabulary"
+    batches, of = job.batches, f"{number_of(len(job.vocabulary), 'token')} in its vocabulary"
     if job.settings.model:
         facts = dict(job.model.facts)
         of = " and ".join(facts[x] for x in ("reads", "writes") if x in facts)
         of = f"{of} of {Path(job.settings.model).name}"
     said = (
         f"{job.model.title}: {weights:,} weights, {of}; "
-        f"{len(batches.data):,} tokens of {batches.data.name}, {batches.epoch:,} batches an epoch"
+        f"{number_of(len(batches.data), 'token')} of {batches.data.name}, "
+        f"{number_of(batches.epoch, 'batch', 'batches')} per epoch"
     )
     print("\n".join(fitting_lines([said], table_width())), flush=True)
     if job.skipped:

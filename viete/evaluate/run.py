@@ -42,7 +42,7 @@ from viete.graph.card import Equation
 from viete.graph.dependence import reachable
 from viete.graph.evaluator import Env, Letter
 from viete.notation.parser import own_letters, parse
-from viete.notation.printer import show
+from viete.notation.printer import show, show_symbol
 from viete.notation.substitution import Abstraction
 from viete.notation.symbols import TEXTS, Scope
 from viete.notation.tree import Apply, Expr, Idx, Ref, Symbol, refs, walk
@@ -115,7 +115,7 @@ class Run(Mapping[str, Array]):
                 raise VieteError(f"there is no {self.lacking(beyond[0])}{given}")
             if lacking := keep & self.missing.keys():
                 what, why = next((m, self.missing[m]) for m in lacking)
-                raise VieteError(f"{what[0]} needs {why}, which was not given")
+                raise VieteError(f"{self.symbol_text(what[0])} needs {why}, which was not given")
             needed, chosen = set(keep), []
             for step in reversed(steps):
                 if step.makes in needed and step.makes not in self.store:
@@ -164,7 +164,7 @@ class Run(Mapping[str, Array]):
         out.origins, out.wanted = origins, set()
         own = self.scope  # tokens are those of this run's model
         out.scope = replace(ready.scope, words=own.words, text=own.text, vector=own.vector,
-                            spelled=own.spelled)  # fmt: skip
+                            spelled=own.spelled, second=own.second)  # fmt: skip
         return out
 
     def with_changes(
@@ -275,7 +275,12 @@ class Run(Mapping[str, Array]):
             if (p.name, loops) == member:
                 return f"the weight {name}"
         block = f" at block {', '.join(map(str, member[1]))}" if member[1] else ""
-        return f"{member[0]}{block}"
+        return f"{self.symbol_text(member[0])}{block}"
+
+    def symbol_text(self, key: str) -> str:
+        """A value's name as a formula writes it: ``∂W_Q^{i,h}``."""
+        symbol = self.program.model.symbols.get(key)
+        return key if symbol is None else show_symbol(symbol)
 
     def members(self, name: str) -> set[Member]:
         return self.needed_by(self.parse(name), Text(name, "<name>"))
@@ -368,11 +373,12 @@ class Run(Mapping[str, Array]):
             value = self.arrays.of(equation.right, replace(env, index={**env.index, **index}))
             return self.full(value, equation)
         place = f" at block {', '.join(map(str, loops))}" if loops else ""
+        what = f"{self.symbol_text(key)}{place}"
         if loops and not any(s.makes == (key, loops) for s in self.program.steps):
-            raise VieteError(f"there is no {key}{place}")
+            raise VieteError(f"there is no {what}")
         if (key, loops) in self.missing:
-            raise VieteError(f"{key}{place} needs {self.missing[key, loops]}, which was not given")
-        raise VieteError(f"{key}{place} was not computed")
+            raise VieteError(f"{what} needs {self.missing[key, loops]}, which was not given")
+        raise VieteError(f"{what} was not computed")
 
     def __getitem__(self, name: str) -> Array:
         return self.ordered(*self.found(name))

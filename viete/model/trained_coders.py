@@ -93,13 +93,21 @@ def widened(a: np.ndarray) -> np.ndarray:
     return a if a.dtype in (np.float32, np.float64) else a.astype(np.float32)
 
 
+def model_name(source: str) -> str:
+    """A model's name for other people: of a path on this machine the last part, else as it is."""
+    path = Path(source)
+    if not path.is_absolute():
+        return source
+    return path.stem if path.suffix == ".md" else path.name
+
+
 def save_coder(coder: LearnedCoder, folder: str | Path) -> Path:
     """Write features as SAELens does: ``cfg.json`` and ``sae_weights.safetensors``."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     wide = coder.arrays["W_enc"].shape
-    metadata = {"model_name": coder.model, "hook_name": coder.reads, "hook_head_index": None,
-                "prepend_bos": False}  # fmt: skip
+    metadata = {"model_name": model_name(coder.model), "hook_name": coder.reads,
+                "hook_head_index": None, "prepend_bos": False}  # fmt: skip
     config = {
         "architecture": coder.kind, "d_in": wide[0], "d_sae": wide[1],
         "dtype": str(coder.arrays["W_enc"].dtype), "device": "cpu",

@@ -64,7 +64,7 @@ def planned_page(
     check_countable(card, positions)
     together = min(batch, max(1, piece * 4 // FLOAT_BYTES[dtype] // positions))
     inputs = {}
-    for item in card.inputs:
+    for item in equations.model.inputs:
         dims = [card.size(e) for e in item.shape]
         shape = [int(d.evaluate(program.sizes | sizes)) for d in dims if d is not None]
         inputs[item.name] = np.zeros((together, *shape), np.int64 if item.high else np.float64)

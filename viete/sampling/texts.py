@@ -119,12 +119,14 @@ class GrowingTexts:
         return new
 
 
-def without_words(tokens: Iterable[tuple[int | None, ...]]) -> Iterator[tuple[int, str]]:
-    """Token ids as text, for a model without a vocabulary."""
+def separate_words(
+    tokens: Iterable[tuple[int | None, ...]], words: Sequence[str]
+) -> Iterator[tuple[int, str]]:  # fmt: skip
+    """Tokens of a model without a tokenizer as text: the card's ``words``, else their ids."""
     for found in tokens:
         for k, token in enumerate(found):
             if token is not None:
-                yield k, f"{token} "
+                yield k, f"{words[token] if words else token} "
 
 
 def transcript(pieces: Iterable[tuple[int, str]], count: int, before: str) -> Iterator[str]:
@@ -143,4 +145,4 @@ def transcript(pieces: Iterable[tuple[int, str]], count: int, before: str) -> It
     yield "\n"
 
 
-__all__ = ["sample_texts", "transcript", "without_words"]
+__all__ = ["sample_texts", "separate_words", "transcript"]
