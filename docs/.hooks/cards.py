@@ -1,7 +1,7 @@
 """The gallery: a page for each shipped card, made from the card, and a list of them all.
 
-A card's page has its prose, its picture, its equations and its sizes. Pages are made of Markdown,
-with blocks ``embed`` for what commands draw.
+A card's page has its prose, its picture, its equations, its sizes, and its weights where it lists
+them. Pages are made of Markdown, with blocks ``embed`` for what commands draw.
 """
 
 import re
@@ -34,6 +34,8 @@ SMALL = {  # sizes for a page to explore, of the dimensions that a card has
     "d_mlp": 12, "n_max": 8, "ell_max": 8, "T_max": 8, "w": 3, "E": 3, "N_P": 11, "n_b": 8, "D": 8,
     "F": 6,
 }  # fmt: skip
+MATRIX = r"(?<=\| )(\[.*?\]|I)(?= \|)"  # in a column
+IN_A_ROW = "`;` ends a row of a matrix, and `I` is the identity matrix."
 EXPLORED = ("exact-lesson", "gpt2")  # whose pages are shown, not only their commands
 
 
@@ -101,9 +103,20 @@ def page(name: str, card: vt.Card) -> str:
         f"## Picture\n\n```embed\nviete show {name} -f svg\ntitle: Data flow of {card.title}\n```",
         f"## Equations\n\n{deeper(parts['Forward pass'])}",
         f"## Sizes\n\n{parts['Dimensions'].strip()}",
+        *weights(card, parts["Parameters"]),
         f"## Use it\n\n```console\n$ viete show {name}\n$ viete show {name} --costs\n```",
+        "To change the model, write the card to a file of your own, edit it, and give the file's "
+        "name to any command:\n\n"
+        f"```console\n$ viete show {name} -f md -o mine.md\n$ viete show mine.md\n```",
         *explored(name, card), "[All cards](../cards.md)",
     ])  # fmt: skip
+
+
+def weights(card: vt.Card, parameters: str) -> Iterator[str]:
+    """The table of parameters of a card that lists their values."""
+    if card.parameters and all(p.value for p in card.parameters):
+        table = re.sub(MATRIX, r"`\1`", parameters).strip()
+        yield f"## Weights\n\n{table}\n\n{IN_A_ROW}"
 
 
 def explored(name: str, card: vt.Card) -> Iterator[str]:

@@ -1,8 +1,9 @@
 """Words of the glossary in the pages: the first time that a page uses one, it has its meaning.
 
-docs/reference/glossary.md is the one source: a definition list. Each word there gets an anchor; in
-the other pages its first occurrence becomes a link to it, whose title is the meaning. The front
-matter of the glossary lists under ``no_links`` the words that have another, everyday sense as well.
+docs/reference/glossary.md is the one source: a definition list. Each word there becomes a heading,
+so that the search finds it; in the other pages its first occurrence becomes a link to it, whose
+title is the meaning. The front matter of the glossary lists under ``no_links`` the words that have
+another, everyday sense as well.
 """
 
 import re
@@ -16,7 +17,7 @@ from mkdocs.utils import get_relative_url, meta
 from viete.document.tex import without_tex
 
 PAGE = "reference/glossary.md"
-_ENTRY = re.compile(r"^(?P<word>\w[^\n]*)\n(?::[^\n]*(?:\n|$)(?:    [^\n]*\n)*)", re.M)
+_ENTRY = re.compile(r"^(?P<word>\w[^\n]*)\n:   (?P<meaning>[^\n]*)", re.M)
 _TAG = re.compile(r"(<[^>]+>)")
 _NAME = re.compile(r"</?(\w+)")
 # What holds no running text, or text that is a link or a name already.
@@ -26,11 +27,11 @@ _LEFT_OUT = frozenset(
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """An anchor at each word of the glossary itself."""
+    """A heading with an anchor for each word of the glossary itself."""
     if page.file.src_uri != PAGE:
         return markdown
     return _ENTRY.sub(
-        lambda m: m[0].replace(m["word"], f"{m['word']} {{ #{anchor(m['word'])} }}", 1), markdown
+        lambda m: f"### {m['word']} {{ #{anchor(m['word'])} }}\n\n{m['meaning']}\n", markdown
     )
 
 
@@ -67,15 +68,15 @@ def on_page_content(html: str, page: Any, config: Any, files: Any, **_: Any) -> 
 def glossary(path: Path) -> tuple[tuple[str, str], ...]:
     """Words and their meanings, as plain text; the longest words first."""
     text, front = meta.get_data(path.read_text("utf-8"))
-    found = {m["word"]: plain(m[0].split("\n", 1)[1]) for m in _ENTRY.finditer(text)}
+    found = {m["word"]: plain(m["meaning"]) for m in _ENTRY.finditer(text)}
     left_out = {w.lower() for w in front.get("no_links", ())}
     chosen = [(w, x) for w, x in found.items() if w.lower() not in left_out]
     return tuple(sorted(chosen, key=lambda entry: -len(entry[0])))
 
 
 def plain(meaning: str) -> str:
-    """A definition without its colon and its markup."""
-    meaning = re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", meaning.lstrip(": "))
+    """A definition without its markup."""
+    meaning = re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", meaning)
     return without_tex(" ".join(re.sub("[`*]", "", meaning).split()))
 
 

@@ -21,6 +21,7 @@ from viete.cli.options import (
     format_option,
     source_form,
     split_names,
+    write_file,
 )
 from viete.cli.running import estimate
 from viete.document.rendering import PRINTED, STYLES
@@ -94,7 +95,7 @@ def lesson(
     texts = [finished(x, form, written_in) for x in sheet.write(written_in)]
     files = [output, output.with_stem(f"{output.stem}-key")]
     for page, file in zip(texts, files, strict=True):
-        emit(page, file, source.name)
+        write_file(page, file, source.name)
     print(f"written: {files[0]} (the worksheet), {files[1]} (its key)", file=sys.stderr)
 
 

@@ -594,19 +594,24 @@ def finished(text: str, form: str, source: str) -> str | bytes:
 
 
 def emit(text: str | bytes, output: Path | None, source: str = "") -> None:
-    """Print, or write the file whole or not at all; never over the card it is ``source`` of.
-
-    A link stays, and what it leads to is written.
-    """
-    if output is not None and source and realpath(output) == realpath(source):
-        raise VieteError(f"-o {output} would overwrite the card itself; give another name")
+    """Print, or write the file and say so."""
     if output is None:
         assert isinstance(text, str)
         print(text, end="" if text.endswith("\n") else "\n")
         return
+    write_file(text, output, source)
+    wrote(output)
+
+
+def write_file(text: str | bytes, output: Path, source: str = "") -> None:
+    """Write the file whole or not at all; never over the card it is ``source`` of.
+
+    A link stays, and what it leads to is written.
+    """
+    if source and realpath(output) == realpath(source):
+        raise VieteError(f"-o {output} would overwrite the card itself; give another name")
     with replacing(behind(output)) as file:
         file.write(text.encode() if isinstance(text, str) else text)
-    wrote(output)
 
 
 def wrote(*paths: Path) -> None:
