@@ -15,7 +15,7 @@ Place = tuple[str, ...]
 
 @memoised
 def aligned(card: CardData, before: CardData, taken: frozenset[str]) -> CardData:
-    """The card with the names of parts, such as G_1, that those in the same place have ``before``.
+    """The card with the part names, such as G_1, of the parts in the same place in ``before``.
 
     A part that is new there has a name that is neither in ``before`` nor ``taken``.
     """
@@ -50,19 +50,19 @@ def aligned(card: CardData, before: CardData, taken: frozenset[str]) -> CardData
 
 
 def parts(card: CardData) -> dict[str, Symbol]:
-    """The values of a backward pass whose names are counted."""
+    """The values of a backward pass with numbered names."""
     ahead = {e.name for e in forward_pass(card).equations}
     found = (e.left.symbol for e in card.equations)
     return {s.key: s for s in found if s.key not in ahead and count(s) is not None}
 
 
 def count(s: Symbol) -> int | None:
-    """Which slot of a name is its number."""
+    """The place of the number among the slots of a name."""
     return next((k for k, x in enumerate(s.sub) if not x.index and x.text.isdigit()), None)
 
 
 def place(e: Equation, counted: Collection[str]) -> Place:
-    """What equations have in common that stand in the same place."""
+    """The properties that equations in the same place share."""
     s = e.left.symbol
     if e.name not in counted:
         return e.name, e.part
@@ -70,7 +70,7 @@ def place(e: Equation, counted: Collection[str]) -> Place:
 
 
 def numbered(s: Symbol, used: Collection[str]) -> Symbol:
-    """The name with the first number that is free."""
+    """The name with the first free number."""
     k, n = count(s), 1
     assert k is not None
     while (new := replace_slot(s, k, n)).key in used:

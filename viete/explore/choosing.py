@@ -23,7 +23,7 @@ def constants(run: Run) -> frozenset[str]:
 
 
 def choices_data(run: Run, found: Sequence[EquationChoice]) -> list[dict[str, Any]]:
-    """The choices of a page as JSON; ``key`` is what their number is called in operations."""
+    """The choices of a page as JSON; ``key`` is the name of their number in operations."""
     card = run.program.model
     number = {e.name: k for k, e in enumerate(card.equations, 1)}
     return [

@@ -17,7 +17,7 @@ from viete.notation.printer import letters
 
 
 def claims_of(run: Run) -> Claims:
-    """What became of the card's own claims on the run's text, with its weights."""
+    """The verdicts on the card's own claims on the run's text, with its weights."""
     card = run.program.model
     try:
         return check_claims(card, weights_of(run), inputs_of(run), words=run.scope.words)
@@ -26,13 +26,13 @@ def claims_of(run: Run) -> Claims:
 
 
 def claims_data(found: Claims) -> dict[str, Any]:
-    """Claims and their verdicts as JSON, with what is to be known besides."""
+    """Claims and their verdicts as JSON, with further notes."""
     notes = [found.first_line] if found.verdicts or found.why_not else []
     return {"verdicts": list(map(verdict_data, found.verdicts)), "notes": [*notes, *found.notes()]}
 
 
 def verdict_data(v: Verdict) -> dict[str, Any]:
-    """One claim: its verdict in a word, the claim, its meaning, and what was found."""
+    """One claim: its verdict in a word, the claim, its meaning, and the finding."""
     return {"word": v.word, "ok": v.ok, "refuted": v.claim.refuted, "claim": v.written,
             "math": claim_html(v.claim), "meaning": prose(v.claim.meaning),
             "found": v.found()}  # fmt: skip

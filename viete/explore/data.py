@@ -61,14 +61,15 @@ def page_data(
     live: bool = False,
     claims: Claims | None = None,
 ) -> dict[str, Any]:
-    """All that the page shows of a run of one text, as JSON has it.
+    """All data that the page shows for a run of one text, as JSON.
 
-    ``room`` is that for values, in bytes: the others are listed under ``limits`` and have only
-    their shapes. ``of`` is what is differentiated, as in `grad`. ``meanings`` are the numbers that
-    a page has besides decimals; by default 'exact', where that takes few operations. ``live`` says
-    that a running model answers the page, which then carries nothing to compute with, and no terms
-    of entries. ``claims`` are shown with what became of them, by default the card's own. Raises
-    VieteError for a run of several texts, and where ``of`` or ``meanings`` cannot be had.
+    ``room`` is the number of bytes for values: values beyond it are listed under ``limits`` and
+    have only their shapes. ``of`` is the value that is differentiated, as in `grad`. ``meanings``
+    are the numbers that a page has besides decimals; by default 'exact', where that takes few
+    operations. ``live`` says that a running model answers the page, which then carries nothing to
+    compute with, and no terms of entries. ``claims`` are shown with their verdicts, by default the
+    card's own. Raises VieteError for a run of several texts, and where ``of`` or ``meanings`` are
+    not available.
     """
     if run.batch is not None:
         raise VieteError("a page shows one text, and this run has several")
@@ -76,7 +77,7 @@ def page_data(
 
 
 class PageMaker:
-    """Puts together the page of a run."""
+    """Assembles the page of a run."""
 
     def __init__(
         self,
@@ -114,11 +115,11 @@ class PageMaker:
                 self.add_meaning(word, *in_meaning(run, word))
 
     def is_forward(self, step: Step) -> bool:
-        """Whether a step is not a part of a backward pass."""
+        """Whether a step is not part of a backward pass."""
         return step.equation.name in self.forward
 
     def backward(self, of: str | None) -> Walk:
-        """The walk over the run with its derivatives; that over the run where there are none."""
+        """The walk over the run with its derivatives; over the run itself where it has none."""
         walk, self.backward_steps = self.walk, list[dict[str, Any]]()
         given = of
         if not is_backward(self.card):
@@ -140,7 +141,7 @@ class PageMaker:
         return walk
 
     def add_meaning(self, word: str, again: EntryRun, ended: VieteError | None = None) -> None:
-        """The values of the forward pass in other numbers, on a shelf of their own."""
+        """Add the values of the forward pass in other numbers, on their own shelf."""
         shelf = self.shelves[word] = Shelf(in_words)
         walk = Walk(again, again.arrays, shelf, self.traced)
         walk.givens()
@@ -152,7 +153,7 @@ class PageMaker:
             self.lesson = lesson_data(made, word)
 
     def lesson_told(self) -> dict[str, Any] | None:
-        """The lesson; of a run that is not exact its words."""
+        """The lesson; for a run that is not exact, the lesson in words."""
         if self.lesson is None and not is_backward(self.card):
             teller = Teller(self.run, "mathml", DIGITS, self.walk.names.word)
             self.lesson = lesson_data(teller.lesson(), "")
@@ -196,13 +197,13 @@ class PageMaker:
         }  # fmt: skip
 
     def value(self, member: str, meaning: str) -> dict[str, Any] | None:
-        """One value as JSON, however large; None of what there is not."""
+        """One value as JSON, however large; None for an unknown value or meaning."""
         shelf = self.shelves.get(meaning)
         found = None if shelf is None else shelf.values.get(member)
         return None if shelf is None or found is None else shelf.entry(found, there=True)
 
     def expansions(self) -> dict[str, Any]:
-        """The terms of values by their members, the last ones first, as long as there is room."""
+        """The terms of values by member, the last values first, as long as room is left."""
         if self.live or self.walk.steps.operations is None:
             return packed({}, patterns(self.card))
         maker = ExpansionMaker(self.run, self.walk.steps.operations, ROOM_FOR_TERMS)
@@ -216,12 +217,12 @@ class PageMaker:
         return packed({k: x for k, x in found.items() if x is not None}, maker.off)
 
     def targets(self) -> str | None:
-        """The input of targets that are the tokens one further."""
+        """The input of targets that are the tokens one position later."""
         new = self.back.run.program.targets - inputs_of(self.run).keys()
         return min((name for name in new if self.back.run.is_there((name, ()))), default=None)
 
     def program(self, values: dict[str, Any], off: Sequence[str]) -> dict[str, Any] | None:
-        """The program of the page, which a page has no need of that a running model answers.
+        """The program of the page; None where a running model answers or it cannot be made.
 
         ``off`` are the values that may be switched off.
         """
@@ -244,7 +245,7 @@ class PageMaker:
 
 
 def tokens(run: Run, names: AxisNames) -> dict[str, Any]:
-    """The text: its ids and their words, and the vocabulary where there is room for it."""
+    """The text: its ids and their words, and the vocabulary where it fits."""
     try:
         item = text_of(run.program.model)
     except VieteError:
@@ -257,14 +258,14 @@ def tokens(run: Run, names: AxisNames) -> dict[str, Any]:
 
 
 def scores_of(run: Run) -> str | None:
-    """The value by which the text goes on; None where it does not."""
+    """The value of the next token's scores; None for a card without it."""
     with suppress(VieteError):
         return scores(run.program.model)
     return None
 
 
 def plain_size(x: Any) -> float | int:
-    """A size as JSON has it."""
+    """A size for JSON."""
     return int(x) if x.denominator == 1 else float(x)
 
 

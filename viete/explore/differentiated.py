@@ -14,7 +14,7 @@ from viete.rewrite.adjoint.grad import forward_pass, with_loss
 
 
 def default_of(card: CardData) -> str | None:
-    """None for the loss; the first entry of the last value of a card that has none."""
+    """None for the loss; the first entry of the last value for a card without a loss."""
     try:
         with_loss(card, None)
     except VieteError:
@@ -26,7 +26,7 @@ def default_of(card: CardData) -> str | None:
 
 
 def of_math(card: CardData, of: str | None) -> str:
-    """What is differentiated, as MathML."""
+    """The differentiated value, as MathML."""
     if of is None:
         return mathml(with_loss(card, None)[1])
     return mathml(parse(Text(of), question_scope(card)))

@@ -42,7 +42,7 @@ MOST_FAMILIES = 80  # terms of one expansion
 
 
 class ExpansionMaker:
-    """Makes the expansions of a run's values, as many as there is room for, in letters of JSON."""
+    """Makes the expansions of a run's values, as far as room is left, in letters of JSON."""
 
     def __init__(self, run: Run, tracer: Tracer, room: int) -> None:
         self.run, self.tracer, self.room = run, tracer, room
@@ -50,7 +50,7 @@ class ExpansionMaker:
         self.off = patterns(self.card)  # and what is put to 0 where a term is switched off
 
     def of(self, step: Step, depth: int) -> dict[str, Any] | None:
-        """The expansion of the value that a step makes; None of one that is not a sum of terms.
+        """The expansion of the value that a step makes; None where it is not a sum of terms.
 
         ``depth`` is how often its terms may be opened.
         """
@@ -73,14 +73,14 @@ class ExpansionMaker:
         return {"letters": [*own], **terms} if terms else None
 
     def axis(self, name: str, of: Size | str | None) -> Letter:
-        """A letter as one place, since a page says at which; it counts as ``of`` does."""
+        """A letter as a single place, which a page chooses; it counts as ``of`` does."""
         known = self.tracer.env.index.get(str(of))
         return Letter(name, name, known.first if isinstance(known, Letter) else 0, 1)
 
     def terms(self, e: Expr, letters: Mapping[str, Letter], depth: int) -> dict[str, Any]:
-        """The terms of a formula, and theirs; nothing where it has no several or no room is left.
+        """The terms of a formula, and their own terms; empty for a single term or without room.
 
-        Of what is not linear, ``within`` says which function the terms add up to the argument of.
+        If it is not linear, ``within`` is the function whose argument the terms add up to.
         """
         if depth < 1 or self.room <= 0:
             return {}
@@ -133,7 +133,7 @@ class ExpansionMaker:
 
 
 def packed(expansions: Mapping[str, Any], off: Iterable[str] = ()) -> dict[str, Any]:
-    """Expansions by their members, compressed: much of one is like that of another.
+    """Expansions by member, compressed, since they have much in common.
 
     ``off`` are the symbols whose values may be switched off.
     """
@@ -144,12 +144,12 @@ def packed(expansions: Mapping[str, Any], off: Iterable[str] = ()) -> dict[str, 
 
 
 def patterns(card: CardData) -> set[str]:
-    """The symbols of the patterns of attention, whether or not an expansion comes to them."""
+    """The symbols of the attention patterns, whether or not an expansion reaches them."""
     return Dependent(card).patterns
 
 
 def brief(o: Operation) -> dict[str, Any]:
-    """An operation as JSON, without what a page can tell and what only explanations show."""
+    """An operation as JSON, without what a page can infer and what only explanations show."""
     summed = {*o.over, *o.along, o.at}
     data = o.data(None, None, json_number)
     data["sizes"] = {k: n for k, n in o.sizes.items() if k in summed}
@@ -158,9 +158,9 @@ def brief(o: Operation) -> dict[str, Any]:
 
 
 def answered(e: Expansion, within: str = "") -> dict[str, Any]:
-    """An expansion of a number as a page asks for it: its terms, the largest first, and the rest.
+    """An expansion of a number for a page: its terms, the largest first, and the rest.
 
-    ``within`` is the function that it is the argument of, if it is.
+    ``within`` is the function that it is the argument of, if any.
     """
     put = e.card.substitute
     terms = []
@@ -186,13 +186,13 @@ def answered(e: Expansion, within: str = "") -> dict[str, Any]:
 
 
 def number(t: Term | Remainder) -> float:
-    """The value of a term; of a vector its length."""
+    """The value of a term; for a vector its length."""
     value = floats(t.value)
     return t.size if value.ndim else float(value)
 
 
 def switched_off(e: Expansion, f: Terms) -> Ref | Pick | None:
-    """What is put to 0 where a term is to be switched off; None where that is not one value.
+    """The value to set to 0 to switch off a term; None where that is not one value.
 
     It is the pattern of a head, an entry of that for one source, or all that a sub-layer adds.
     """
@@ -210,7 +210,7 @@ def switched_off(e: Expansion, f: Terms) -> Ref | Pick | None:
 
 
 def put_to_zero(at: Expr) -> dict[str, Any]:
-    """The equation that puts a value to 0, and which letters of it a page says."""
+    """The equation that sets a value to 0, and the letters in it that a page chooses."""
     value = named_value(at)
     assert value is not None
     items = at.items if isinstance(at, Pick) else ()
@@ -220,7 +220,7 @@ def put_to_zero(at: Expr) -> dict[str, Any]:
 
 
 def named_value(e: Expr) -> Ref | None:
-    """The name whose value a formula is, or a row or an entry of; None of any other."""
+    """The name of a formula's value, also for a row or an entry of it; None for any other."""
     while isinstance(e, Pick):
         e = e.value
     return e if isinstance(e, Ref) else None

@@ -26,7 +26,7 @@ class Tree:
         self.data = self.node(e)
 
     def node(self, e: Expr) -> dict[str, Any]:
-        """A node and those below it."""
+        """A node and its descendants."""
         number = self.count
         self.count += 1
         self.ids.setdefault(e, number)
@@ -41,7 +41,7 @@ class Tree:
 
 
 def described(e: Expr) -> dict[str, Any]:
-    """What a node is, but for its parts."""
+    """A node without its parts."""
     match e:
         case Num(value):
             return {"kind": "number", "value": float(value)}

@@ -34,7 +34,7 @@ SOURCES = 40  # listed of what made a feature
 
 
 def graph_of(run: Run, e: Expr) -> str | None:
-    """The graph of a number as SVG; None of one whose terms are of no block."""
+    """The graph of a number as SVG; None where its terms belong to no block."""
     card = run.program.model
     found = Expansion(run, without_calls(card, e), Options(INTO, MOST), frozenset(card.lengths))
     try:
@@ -44,12 +44,12 @@ def graph_of(run: Run, e: Expr) -> str | None:
 
 
 def has_features(run: Run) -> bool:
-    """Whether a graph of features can be had."""
+    """Whether a graph of features is available."""
     return bool(features_of(run.program.model))
 
 
 def feature_graph_of(run: Run, of: str) -> dict[str, Any]:
-    """The graph of the features that made a number."""
+    """The graph of the features that contributed to a number."""
     search = FeatureSearch(FeatureTracer(run))
     graph = search.graph([of], EDGES, EXPLAINED)
     nodes = [x for x in graph.nodes if x.kind == FEATURE and not search.tracer.is_given(x)][:MADE]
@@ -57,7 +57,7 @@ def feature_graph_of(run: Run, of: str) -> dict[str, Any]:
 
 
 def making_of(run: Run, name: str) -> dict[str, Any]:
-    """What made one feature, as ``feature^2_{3,8}``, as terms. Raises VieteError for another."""
+    """The terms of one feature, as ``feature^2_{3,8}``. Raises VieteError for another name."""
     tracer = FeatureTracer(run)
     node = tracer.node(run.parse(name))
     if node is None or tracer.is_given(node):
@@ -66,7 +66,7 @@ def making_of(run: Run, name: str) -> dict[str, Any]:
 
 
 def makings(tracer: FeatureTracer, nodes: Sequence[FeatureNode]) -> dict[str, Any]:
-    """What made some features: the terms of what stands before their gates, by their names."""
+    """The terms of some features before their gates, by the features' names."""
     if not nodes:
         return {}
     every = tracer.edges(tracer.of_features(nodes), SOURCES)
@@ -77,7 +77,7 @@ def makings(tracer: FeatureTracer, nodes: Sequence[FeatureNode]) -> dict[str, An
 
 
 def making(tracer: FeatureTracer, node: FeatureNode, found: Sources) -> dict[str, Any]:
-    """What made one feature, the largest sources first, then the rest and the constant."""
+    """The terms of one feature, the largest sources first, then the rest and the constant."""
     total = tracer.before(node)
     terms = [term(words(tracer, x), "term", w,
                   tracer.name(x) if x.kind == FEATURE and not tracer.is_given(x) else None)
@@ -111,7 +111,7 @@ def words(tracer: FeatureTracer, x: FeatureNode) -> str:
 def greatest_graphs(run: Run, step: Step, room: int) -> list[dict[str, Any]]:
     """The graph of the greatest entry of each row of a matrix, the last row first.
 
-    That row has the graph of features too, where there are any.
+    The last row also has the graph of features, if available.
     """
     symbol, value = step.equation.left.symbol, np.asarray(run[step.equation.name])
     if value.ndim != 2 or symbol.slots:

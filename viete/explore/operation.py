@@ -28,7 +28,7 @@ class Counting:
 
 @dataclass(frozen=True)
 class Operand:
-    """What an operation reads, and the label of each of its axes, in the order of its array.
+    """A value that an operation reads, and the labels of its axes, in the order of its array.
 
     ``of`` is a member's name, the id of an operation in ``made``, or a number.
     """
@@ -38,18 +38,18 @@ class Operand:
     made: bool = False  # whether ``of`` is the id of an operation, and no number
 
     def renamed(self, labels: Mapping[str, str]) -> Operand:
-        """With other labels."""
+        """This operand with other labels."""
         return Operand(self.of, tuple(labels.get(a, a) for a in self.axes), self.made)
 
     @property
     def identity(self) -> tuple[Any, ...]:
-        """What is the same for operands that are; two numbers of another kind are not compared."""
+        """A key that equal operands share; numbers of different kinds are not compared."""
         known = isinstance(self.of, str | int | float | Fraction | Counting)
         return self.made, type(self.of), self.of if known else id(self.of), self.axes
 
     @property
     def plain(self) -> bool:
-        """Whether it is a number, or numbers that count."""
+        """Whether the operand is a number, or numbers that count."""
         return not self.made and not isinstance(self.of, str)
 
 
@@ -61,12 +61,12 @@ class EntryFormula:
     args: tuple[EntryFormula | Operand, ...]
 
     def renamed(self, labels: Mapping[str, str]) -> EntryFormula:
-        """With other labels."""
+        """This formula with other labels."""
         return EntryFormula(self.op, tuple(a.renamed(labels) for a in self.args))
 
 
 def operands_of(formula: EntryFormula | Operand) -> Iterator[Operand]:
-    """The operands in a formula, in reading order, each as often as it stands there."""
+    """The operands in a formula, in reading order, with repetitions."""
     if isinstance(formula, Operand):
         yield formula
     else:
@@ -83,9 +83,10 @@ def distinct_operands(formula: EntryFormula | Operand) -> tuple[Operand, ...]:
 class Operation:
     """One operation; ``value`` is its result, whose axes have the labels ``axes``.
 
-    ``within`` is the call in whose definition it stands, ``last`` the operation that a call's value
-    is. A pick takes of its first operand, along the label ``at``, the place that its second operand
-    says, counted from ``first``; a concat puts the entries along ``along`` side by side as ``to``.
+    ``within`` is the call in whose definition it stands, ``last`` the operation that gives a call's
+    value. A pick takes from its first operand, along the label ``at``, the place that its second
+    operand says, counted from ``first``; a concat puts the entries along ``along`` side by side as
+    ``to``.
     """
 
     id: int
@@ -110,7 +111,10 @@ class Operation:
     def data(
         self, text: str | None, node: int | None, number: Callable[[Any], Any]
     ) -> dict[str, Any]:
-        """As JSON: a formula is a list of a primitive and its arguments, or an operand's place."""
+        """The operation as JSON: a formula is a list of a primitive and its arguments, or a place.
+
+        The place is that of an operand.
+        """
         out: dict[str, Any] = {
             "id": self.id, "node": node, "op": self.kind, "text": text, "value": self.key,
             "operands": [operand_data(x, number) for x in self.operands],
@@ -130,7 +134,7 @@ class Operation:
         return out
 
     def indexed(self, formula: EntryFormula | Operand) -> Any:
-        """A formula with the places of operands."""
+        """A formula with the places of its operands."""
         if isinstance(formula, Operand):
             return [x.identity for x in self.operands].index(formula.identity)
         return [formula.op, *map(self.indexed, formula.args)]

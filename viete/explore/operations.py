@@ -38,12 +38,12 @@ LARGEST = 20_000_000  # entries of an operation's value
 
 
 class TooManyEntries(VieteError):
-    """An operation has more entries than can be looked at."""
+    """An operation has more entries than can be shown."""
 
 
 @dataclass(frozen=True)
 class Traced:
-    """A value of some meaning, and the formula of operands that its entries are."""
+    """A value in some meaning, and the formula of operands for its entries."""
 
     value: Value
     formula: EntryFormula | Operand
@@ -56,17 +56,17 @@ class Traced:
 
     @property
     def core(self) -> int:
-        """Whether there are axes on paper."""
+        """The number of the value's row and column axes."""
         return self.value.core
 
     def relabel(self, old: str, new: str) -> Self:
-        """With another label."""
+        """This value with another label."""
         return replace(self, value=self.value.relabel(old, new),
                        formula=self.formula.renamed({old: new}))  # fmt: skip
 
 
 class Tracer(Algebra[Traced, Env[Traced]]):
-    """Takes equations of a run apart; ``it`` computes their values, in whatever numbers."""
+    """Breaks equations of a run into operations; ``it`` computes their values, in any numbers."""
 
     zero = 0
 
@@ -94,7 +94,7 @@ class Tracer(Algebra[Traced, Env[Traced]]):
         return self.made
 
     def of_formula(self, e: Expr, letters: Mapping[str, Letter]) -> list[Operation]:
-        """The operations of a formula with letters that are axes; the last one makes it."""
+        """The operations of a formula with letters that are axes; the last one makes its value."""
         self.made, self.path = [], []
         with np.errstate(all="ignore"):
             part = self.of(e, replace(self.env, index={**self.env.index, **letters}))
@@ -103,7 +103,7 @@ class Tracer(Algebra[Traced, Env[Traced]]):
         return self.made
 
     def last_of(self, part: Traced, axes: tuple[str, ...], held: Value) -> Operation:
-        """The operation that makes an equation's value, whose axes are in that order."""
+        """The operation that makes an equation's value, with its axes in the given order."""
         found = self.operation_of(part)
         if found is None or found is not self.made[-1] or part.axes != axes:
             sizes = {a: held.size(a) for a in axes}
@@ -117,7 +117,7 @@ class Tracer(Algebra[Traced, Env[Traced]]):
     def record(
         self, kind: str, value: Value, formula: EntryFormula | Operand | None = None, **more: Any
     ) -> Operation:
-        """A new operation; ``formula`` says its operands, unless they are given."""
+        """Add an operation; its operands are those of ``formula``, unless they are given."""
         operands = more.pop("operands", None)
         if operands is None:
             assert formula is not None
@@ -137,26 +137,26 @@ class Tracer(Algebra[Traced, Env[Traced]]):
         return Traced(operation.value, Operand(operation.id, operation.axes, True), operation.expr)
 
     def operation_of(self, part: Traced) -> Operation | None:
-        """The operation whose value a part is, with all axes and no other."""
+        """The operation whose value a part is, with exactly its axes."""
         x = part.formula
         if isinstance(x, Operand) and x.made and x.axes == part.axes:
             return self.made[x.of]
         return None
 
     def settled(self, part: Traced) -> Traced:
-        """A part that is an operand: a formula is carried out, and so an operation."""
+        """A part as an operand: a formula is computed by an operation."""
         if isinstance(part.formula, Operand):
             return part
         return self.result(self.record("elementwise", part.value, part.formula, expr=part.expr))
 
     def operand(self, part: Traced) -> Operand:
-        """What stands for a part in an operation."""
+        """The operand for a part in an operation."""
         formula = self.settled(part).formula
         assert isinstance(formula, Operand)
         return formula
 
     def numbers(self, env: Env[Traced]) -> Env[Value]:
-        """The names in force, as the meaning knows them."""
+        """The environment with values instead of traced values."""
         arguments = None if env.arguments is None else {
             k: v.value for k, v in env.arguments.items()}  # fmt: skip
         return Env(arguments, env.sizes, env.index, env.level, env.alone)
@@ -174,7 +174,7 @@ class Tracer(Algebra[Traced, Env[Traced]]):
         return self.settled(v)
 
     def plain(self, v: Value) -> Traced:
-        """A number."""
+        """A number as a traced value."""
         return Traced(v.frozen(), Operand(v.array))
 
     def number(self, value: Fraction) -> Traced:
@@ -212,7 +212,7 @@ class Tracer(Algebra[Traced, Env[Traced]]):
     # -- members of an axis ------------------------------------------------------------------------
 
     def picked(self, v: Traced, label: str, value: Value, places: Operand, first: int) -> Traced:
-        """Members of an axis, at places that an operand says."""
+        """Members of an axis, at the places that an operand gives."""
         away = f"{label} of {len(self.made)}"
         operands = (self.operand(v).renamed({label: away}), places)
         if label not in self.operand(v).axes:  # all members are the same
@@ -288,7 +288,7 @@ class Tracer(Algebra[Traced, Env[Traced]]):
                                        along=tuple(away.values())))  # fmt: skip
 
     def whole(self, v: Traced) -> Traced:
-        """A part whose operand has all of its axes."""
+        """A part as an operand that has all of its axes."""
         v = self.settled(v)
         if isinstance(v.formula, Operand) and v.formula.axes == v.axes:
             return v
@@ -302,7 +302,7 @@ class Tracer(Algebra[Traced, Env[Traced]]):
         return super().apply(e, env)
 
     def check_size(self, args: Sequence[Traced], without: Sequence[str] = ()) -> None:
-        """Raises `TooManyEntries` for values that have too many entries together."""
+        """Raises `TooManyEntries` for values with too many entries together."""
         sizes = {a: v.value.size(a) for v in args for a in v.axes if a not in without}
         if prod(sizes.values()) > LARGEST:
             raise TooManyEntries(f"this makes more than {LARGEST:,} numbers")
@@ -340,7 +340,7 @@ class Tracer(Algebra[Traced, Env[Traced]]):
         return self.entrywise("div", [total, self.sized(len(parts))]) if e.op == "mean" else total
 
     def call(self, name: str, args: list[Traced], level: int = 1) -> Traced:
-        """A named function: the operations of its definition, and one that they are."""
+        """A named function: the operations of its definition, and one operation for the call."""
         operands = tuple(self.operand(v) for v in args)
         args = [replace(v, formula=x) for v, x in zip(args, operands, strict=True)]
         start = len(self.made)

@@ -60,7 +60,7 @@ def style() -> str:
 
 
 def policy(scripts: Iterable[str], server: Any) -> str:
-    """The content security policy: these scripts and no other, and no address but the server's."""
+    """The content security policy: only these scripts, and no address but the server's."""
     hashes = (b64encode(sha256(s.encode()).digest()).decode() for s in scripts)
     address = "'self'" if server else "'none'"
     own = " ".join(f"'sha256-{h}'" for h in hashes)
@@ -72,14 +72,14 @@ def policy(scripts: Iterable[str], server: Any) -> str:
 
 
 def json_text(data: Mapping[str, Any]) -> str:
-    """JSON that may stand in HTML: no tag begins or ends in it."""
+    """JSON that can be put into HTML: no tag begins or ends in it."""
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     text = text.replace("<", "\\u003c")  # without which nothing begins or ends in a script
     return SURROGATES.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def part(name: str) -> str:
-    """A part of the page that is the same for all, as it was built, in which no tag ends.
+    """A built file that all pages share, escaped so that no tag ends in it.
 
     Raises VieteError where it was not built.
     """

@@ -22,10 +22,11 @@ def program_data(
     backward: bool,
     of: str | None,
 ) -> dict[str, Any]:
-    """The module's source, and what the page shows where a choice is not as in the card.
+    """The module's source, and what the page shows where a choice differs from the card.
 
-    ``off`` are values that may be put to 0, ``equations`` those of the page, and ``backward`` says
-    whether it goes backwards too. Raises VieteError for what JavaScript cannot say.
+    ``off`` are values that may be set to 0, ``equations`` those of the page, and ``backward`` says
+    whether it includes the backward pass. Raises VieteError for formulas that JavaScript cannot
+    express.
     """
     card, switches = switched(opened(run.program.model, tuple(found), masked=True), off)
     switch_data = [{"equation": equations.numbers[s.place], "input": s.symbol.key,

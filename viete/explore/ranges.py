@@ -28,7 +28,7 @@ class AxisNames:
         self.text = text_length(self.card)
 
     def of_value(self, symbol: Symbol, axes: tuple[str, ...]) -> tuple[str, ...]:
-        """The ranges of a value's axes, which are in the order that a run gives them."""
+        """The ranges of a value's axes, given in the order of a run."""
         shape = [str(s) for s in self.run.program.shapes.types[symbol.key].shape]
         core = [a for a in axes if a in (ROW, COL)]
         shape += [""] * (len(core) - len(shape))
@@ -44,7 +44,7 @@ class AxisNames:
         return tuple(found.get(a, "") for a in operation.axes)
 
     def labels(self, name: str) -> Labels:
-        """What the members of a range are called: 'words' for those of the text, or a list."""
+        """The names of a range's members: 'words' for those of the text, or a list."""
         if name not in self.own:
             self.own[name] = self.named(name)
         return self.own[name]
@@ -67,12 +67,12 @@ class AxisNames:
 
 
 def operation_key(number: int) -> str:
-    """What ranges of an operation go by."""
+    """The key for the ranges of an operation."""
     return f"#{number}"
 
 
 def text_length(card: CardData) -> str:
-    """The length of the text that goes on, as the ranges of axes have it."""
+    """The length of the text that is continued, as the ranges of axes name it."""
     with suppress(VieteError):
         size = text_of(card).shape[0]
         if isinstance(size, Ref):

@@ -12,9 +12,9 @@ Reads = Mapping[Operand, list[set[str | None]]]  # None: all entries along an ax
 def entries_read(
     last: Operation, operands: Sequence[Operand], start: int, made: Sequence[Operation]
 ) -> str:
-    """'elementwise', 'row' or 'function': of each argument an entry, those of one axis, or more.
+    """'elementwise', 'row' or 'function': of each argument one entry is read, one axis, or more.
 
-    The operations from ``start`` to ``last`` are the function's. One of numbers alone is
+    The operations from ``start`` to ``last`` are the function's. A function of only numbers is
     'constant'.
     """
     found = reads(last, start, made)
@@ -26,7 +26,7 @@ def entries_read(
 
 
 def reads(operation: Operation, start: int, made: Sequence[Operation]) -> Reads:
-    """Of each array from before ``start``, the labels of an operation that its axes go along."""
+    """For each array made before ``start``, the labels of an operation that its axes go along."""
     out: dict[Operand, list[set[str | None]]] = {}
     known = set(operation.axes) - {operation.to}
     for x in operation.operands:

@@ -31,18 +31,18 @@ MOST_EXACT = 3_000  # operations of a run that is repeated in exact numbers
 
 
 def work(run: Run) -> int:
-    """How many operations a forward pass takes; 0 where that cannot be said."""
+    """The number of operations of a forward pass; 0 where it is unknown."""
     found = counted(run.program.model, max(map(int, lengths(run)), default=1))
     return 0 if found is None else found.forward.total.number or 0
 
 
 def lengths(run: Run) -> list[Any]:
-    """How long the texts of a run are."""
+    """The lengths of the texts of a run."""
     return [run.sizes[n] for n in run.program.model.lengths if n in run.sizes]
 
 
 def array_of(run: Run, symbol: Symbol, key: str, loops: tuple[int, ...]) -> np.ndarray:
-    """An input or a weight as a run takes it, as far as its letters are axes."""
+    """An input or a weight as a run takes it, with its letters that are axes."""
     v = run.lookup(key, loops)
     return permute(
         np, np.asarray(host(run.arrays.array(v))), v.axes, in_order(v, symbol.slots)
@@ -68,7 +68,7 @@ def inputs_of(run: Run) -> dict[str, np.ndarray]:
 
 
 def is_backward(card: CardData) -> bool:
-    """Whether a card has backward equations of its own."""
+    """Whether a card contains backward equations."""
     return forward_pass(card) is not card
 
 
@@ -77,9 +77,9 @@ def backward_run(
 ) -> Run:
     """The run with its derivatives: of the loss, or of a number ``of``.
 
-    ``naming`` gives parts of the backward equations other names.
-    Where the loss is of targets that were not given, they are the tokens one further. Raises
-    VieteError as `grad` does, and where the loss needs what was not given.
+    ``naming`` renames parts of the backward equations. Where the loss needs targets that were not
+    given, they are the tokens one position later. Raises VieteError as `grad` does, and where the
+    loss needs other missing inputs.
     """
     given = inputs_of(run)
     card = naming(grad(with_loss_open(run.program.model, of, given), of))
@@ -93,13 +93,13 @@ def backward_run(
 
 
 def with_loss_open(card: CardData, of: str | None, given: Mapping[str, Any]) -> CardData:
-    """The card with its loss, where no ``of`` says another, and with open targets."""
+    """The card with its loss, unless ``of`` is another number, and with open targets."""
     return with_open_targets(card if of is not None else with_loss(card, None)[0], frozenset(given))
 
 
 @memoised
 def with_open_targets(card: CardData, given: frozenset[str]) -> CardData:
-    """The card with targets that were not given as inputs of which some may be none."""
+    """The card in which targets that were not given may be missing at some positions."""
     opened = tuple(
         i if i.name in given or i.high is None else replace(i, low=num(NO_TARGET))
         for i in card.inputs
@@ -111,7 +111,7 @@ def with_open_targets(card: CardData, given: frozenset[str]) -> CardData:
 
 
 def in_decimals(run: EntryRun) -> Run:
-    """A run of other numbers in floats: each is the float nearest to it."""
+    """A run of other numbers in floats: each number is rounded to the nearest float."""
 
     def floats(array: np.ndarray, whole: bool = False) -> np.ndarray:
         numbers = [decimal(x) for x in array.reshape(-1)]
@@ -126,7 +126,7 @@ def in_decimals(run: EntryRun) -> Run:
 
 
 def decimal(x: Any) -> float:
-    """The float nearest to a number of any meaning; of an enclosure its middle."""
+    """The float nearest to a number of any meaning; for an enclosure its middle."""
     if isinstance(x, np.void):
         low, high = x.item()
         return float(low + high) / 2
@@ -136,10 +136,10 @@ def decimal(x: Any) -> float:
 
 
 def in_meaning(run: Run, word: str) -> tuple[EntryRun, VieteError | None]:
-    """The run in the numbers of another meaning, and the error that ended it, if one did.
+    """The run in the numbers of another meaning, and the error that ended it, if any.
 
-    Weights for which the card gives numbers are those, unless the run had others; each float is
-    the fraction that it is.
+    Weights with numbers in the card have those, unless the run had others; each float becomes the
+    fraction that it is.
     """
     kind = MEANINGS[word]
     assert kind is not None

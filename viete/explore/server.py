@@ -40,7 +40,7 @@ QUIET = {
 
 
 class Guard:
-    """Lets requests through that name our own host and bring the token, and no large ones."""
+    """Passes only requests that name our own host, bring the token, and are not too large."""
 
     def __init__(self, app: ASGIApp, port: int, token: str, most: int = MOST) -> None:
         self.app, self.token, self.most = app, token, most
@@ -48,7 +48,7 @@ class Guard:
         self.hosts = {f"{name}:{port}" for name in names} | ({*names} if port == 80 else set())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request, or another event of the server."""
+        """Handle one request, or another event of the server."""
         if scope["type"] == "lifespan":
             return await self.app(scope, receive, send)
         if scope["type"] != "http":  # nothing here is a web socket
@@ -58,7 +58,7 @@ class Guard:
         await self.app(scope, limited(receive, self.most), send)
 
     def refused(self, headers: Headers, query: QueryParams) -> tuple[int, str] | None:
-        """The status and the sentence for a request that is not to be answered."""
+        """The status and the sentence for a refused request; None for an accepted one."""
         if headers.get("host", "").lower() not in self.hosts:
             return 403, "this page is served at the address that viete explore printed, no other"
         origin = headers.get("origin")
@@ -76,7 +76,7 @@ class Guard:
 
 
 def limited(receive: Receive, most: int) -> Receive:
-    """What receives a body, and no more of one than allowed, whatever length was announced."""
+    """A receiver of a body that stops at the allowed size, whatever length was announced."""
     count = 0
 
     async def part() -> Message:
@@ -96,7 +96,7 @@ def sentence(status: int, text: str) -> Response:
 
 
 class PageServer:
-    """One session behind one address; ``app`` is what answers requests."""
+    """One session at one address; ``app`` answers requests."""
 
     def __init__(self, session: Session, port: int, token: str = "") -> None:
         self.session, self.worker = session, Worker()
@@ -119,13 +119,13 @@ class PageServer:
         return HTMLResponse(made, headers=QUIET)
 
     def page_text(self) -> str:
-        """The page, which knows where to ask."""
+        """The HTML of the page, with the server's address."""
         self.session.restart()
         server = {"address": self.address, "token": self.token}
         return page_html({**self.session.data, "server": server})
 
     async def message(self, request: Request) -> Response:
-        """The answer to a message, with its number."""
+        """The answer to a message, with the message's number."""
         if request.headers.get("content-type", "").split(";")[0].strip() != "application/json":
             return sentence(415, "a message is JSON: Content-Type: application/json")
         try:
@@ -142,9 +142,9 @@ class PageServer:
         return JSONResponse({**plain(made), "id": number}, headers=QUIET)
 
     async def done(self, request: Request, kind: str, do: Callable[[], Any]) -> Any:
-        """What some work gives, or the response that says why it gave nothing.
+        """The result of some work, or the response that says why it has none.
 
-        It is stopped when the reader leaves, or asks for a newer run.
+        The work is stopped when the reader leaves, or asks for a newer run.
         """
         work = self.worker.start(kind, do)
         result, left = wrap_future(work.result), create_task(gone(request.receive))
@@ -163,7 +163,7 @@ class PageServer:
 
 
 async def gone(receive: Callable[[], Awaitable[Message]]) -> None:
-    """Waits until the reader has left."""
+    """Wait until the reader has left."""
     while (await receive())["type"] != "http.disconnect":
         pass
 
@@ -171,8 +171,8 @@ async def gone(receive: Callable[[], Awaitable[Message]]) -> None:
 def serve(session: Session, port: int = 0, tell: Callable[[str], None] = print) -> None:
     """Serve a session on this machine until Ctrl-C, which raises KeyboardInterrupt.
 
-    ``port`` 0 is any that is free; ``tell`` is told the address. Raises VieteError for a port that
-    cannot be had.
+    ``port`` 0 is any free port; ``tell`` is called with the address. Raises VieteError for a port
+    that is not available.
     """
     try:
         listening = socket.create_server((LOOPBACK, port))

@@ -44,7 +44,7 @@ ANSWERED = ("tokens", "steps", "backward", "equations", "backward_equations", "l
 
 
 class Session:
-    """A model on some inputs, and what a page asks of it."""
+    """A model on some inputs, and the answers to a page's messages."""
 
     def __init__(
         self, model: Model[Any], tokens: Any, inputs: Mapping[str, Any],
@@ -59,7 +59,7 @@ class Session:
     def of(
         cls, run: Questions, of: str | None = None, meanings: Sequence[str] | None = None
     ) -> Session:
-        """A session of what was run, on the same inputs; ``of`` and ``meanings`` as `page_data`."""
+        """A session for a run, on the same inputs; ``of`` and ``meanings`` as `page_data`."""
         card = run.program.model
         inputs = {i.name: run[i.name] for i in card.inputs if run.is_there((i.name, ()))}
         model: Any = run.of
@@ -87,7 +87,7 @@ class Session:
         return self.first
 
     def restart(self) -> None:
-        """Go back to the first run, which a page that is opened anew shows."""
+        """Go back to the first run, which a newly opened page shows."""
         self.run, self.whole = self.first, None
 
     @cached_property
@@ -98,7 +98,7 @@ class Session:
 
     @property
     def reads_text(self) -> bool:
-        """Whether the model makes tokens of any text."""
+        """Whether the model has a tokenizer for any text."""
         return self.model.own_tokenizer() is not None
 
     def page(
@@ -110,7 +110,7 @@ class Session:
         return {**data, "tokens": {**data["tokens"], "text": self.reads_text}}
 
     def answer(self, message: Any) -> dict[str, Any]:
-        """The answer to one message. Raises VieteError for what is none, or cannot be answered."""
+        """The answer to one message. Raises VieteError for an invalid or unanswerable one."""
         if not isinstance(message, Mapping):
             raise VieteError('a message must be a JSON object with a kind, such as {"kind": "run"}')
         kind = message.get("kind")
@@ -125,7 +125,7 @@ class Session:
     # -- the messages ------------------------------------------------------------------------------
 
     def answer_run(self, message: Message) -> dict[str, Any]:
-        """Run with what was changed: tokens or text, parameters, choices, equations put in."""
+        """Run with the changes: tokens or text, parameters, choices, equations put in."""
         run = self.changed(message)
         data = self.page(run)
         self.run, self.whole = run, None
@@ -136,19 +136,19 @@ class Session:
         return {part: data[part] for part in ANSWERED} | {"values": values}
 
     def answer_restart(self, message: Message) -> dict[str, Any]:
-        """Back to the first run: what is asked from now on is asked of it."""
+        """Go back to the first run, for all later messages."""
         self.restart()
         return {}
 
     def answer_put(self, message: Message) -> dict[str, Any]:
-        """The whole page of the model with equations changed."""
+        """The whole page of the model with changed equations."""
         run = self.changed({**message, "put": equations(message, "equations")})
         data = self.page(run, live=False)
         self.run, self.whole = run, None
         return {"data": data}
 
     def answer_value(self, message: Message) -> dict[str, Any]:
-        """A value of the last run, whole."""
+        """A whole value of the last run."""
         member, meaning = text(message, "member"), message.get("meaning", "decimal")
         if self.whole is None:
             self.whole = PageMaker(self.run, self.differentiated, self.meanings, True, self.claims)
@@ -158,7 +158,7 @@ class Session:
         return {"value": value}
 
     def answer_expand(self, message: Message) -> dict[str, Any]:
-        """An expression of the last run in the terms that made it, the coarsest unless it says."""
+        """An expression of the last run as a sum of terms, by default the coarsest."""
         of, into = text(message, "of"), message.get("into")
         if isinstance(into, str):
             return answered(self.run.expand(of, into, top=TERMS))
@@ -170,7 +170,7 @@ class Session:
         return answered(found[1], found[0])
 
     def answer_check(self, message: Message) -> dict[str, Any]:
-        """What became of a claim on the tokens of the last run."""
+        """The verdict on a claim on the tokens of the last run."""
         claim = text(message, "claim")
         if _FILES.search(claim):
             raise VieteError("a page opens no file: give a claim, of texts of repeated(16) if any")
@@ -178,7 +178,7 @@ class Session:
         return {"ok": made.ok, **claims_data(made)}
 
     def checked(self, *claims: str | Path) -> Claims:
-        """What became of claims, or of pages of them, on the tokens of the last run."""
+        """The verdicts on claims, or on pages of claims, on the tokens of the last run."""
         model: Any = self.model if isinstance(self.run.of, CardData) else self.run.of
         found = model.check(*claims, tokens=self.run[self.run.program.model.inputs[0].name])
         assert isinstance(found, Claims)
@@ -187,7 +187,7 @@ class Session:
     def answer_arrows(self, message: Message) -> dict[str, Any]:
         """The arrows of a number of the last run as a graph; None where its terms have none.
 
-        Into ``feature`` it is the graph of features.
+        For ``feature`` it is the graph of features.
         """
         if message.get("into") == "feature":
             return feature_graph_of(self.run, text(message, "of"))
@@ -195,7 +195,7 @@ class Session:
         return {"svg": graph_of(run, e)}
 
     def answer_made(self, message: Message) -> dict[str, Any]:
-        """What made a feature of the last run."""
+        """The terms of a feature of the last run."""
         return making_of(self.run, text(message, "of"))
 
     def answer_ask(self, message: Message) -> dict[str, Any]:
@@ -207,7 +207,7 @@ class Session:
     # -- what was changed --------------------------------------------------------------------------
 
     def changed(self, message: Message) -> Questions:
-        """A run with what a message changes; what it does not name is as the session began."""
+        """A run with the changes of a message; all else is as the session began."""
         model = self.model
         if given := mapping(message, "choices"):
             known = {c.name: c for c in choices(model.card)}
@@ -221,7 +221,7 @@ class Session:
         return model.run(self.ids(model, message), **self.inputs)
 
     def arrays(self, model: Model[Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """Weights from lists of numbers, flat or nested, in the precision that they are in."""
+        """Weights from lists of numbers, flat or nested, in the precision of the old weights."""
         shapes, out = parameter_shapes(model.card), dict[str, Any]()
         for name, numbers in parameters.items():
             if name not in shapes:
@@ -247,7 +247,7 @@ class Session:
         return given
 
     def ids_of_text(self, model: Model[Any], said: str) -> Any:
-        """Text as ids: of a card that lists its words those between spaces."""
+        """Text as ids; for a card that lists its words, the words between spaces."""
         words = model.card.vocabulary
         if words and model.own_tokenizer() is None:
             if unknown := next((w for w in said.split() if w not in words), None):
@@ -268,7 +268,7 @@ KINDS: dict[str, Callable[[Session, Message], dict[str, Any]]] = {
 
 
 def text(message: Message, name: str) -> str:
-    """A part that is text."""
+    """A field of a message that must be text."""
     found = message.get(name)
     if not isinstance(found, str) or not found.strip():
         raise VieteError(f"a message of the kind {message['kind']} needs a {name} as text")
@@ -276,7 +276,7 @@ def text(message: Message, name: str) -> str:
 
 
 def mapping(message: Message, name: str) -> Mapping[str, Any]:
-    """A part that is values by names; nothing where it is not there."""
+    """A field of a message with values by name; empty if it is missing."""
     found = message.get(name) or {}
     if not isinstance(found, Mapping):
         raise VieteError(f"{name} must be values by name, not {found!r:.60}")
@@ -284,7 +284,7 @@ def mapping(message: Message, name: str) -> Mapping[str, Any]:
 
 
 def chosen_value(choice: EquationChoice, x: Any) -> Fraction | bool:
-    """What a choice is to be: a number above 0, or whether a part is there."""
+    """The new value of a choice: a number above 0, or whether a part is present."""
     if not choice.is_number:
         return bool(x)
     if isinstance(x, bool | str) or not (isinstance(x, int | float) and 0 < x < math.inf):
@@ -293,7 +293,7 @@ def chosen_value(choice: EquationChoice, x: Any) -> Fraction | bool:
 
 
 def equations(message: Message, name: str) -> Sequence[str]:
-    """A part that is a list of equations. No paths: a page opens no file."""
+    """A field of a message with a list of equations. No paths: a page opens no file."""
     found = message.get(name) or []
     if not isinstance(found, list) or not all(isinstance(e, str) for e in found):
         raise VieteError(f"{name} must be a list of equations as text, not {found!r:.60}")
@@ -315,7 +315,7 @@ def answer_data(answer: Answer) -> dict[str, Any]:
 
 
 def plain(answer: Any) -> Any:
-    """An answer as JSON can say it: a number that is not finite is null."""
+    """An answer for JSON: a number that is not finite is null."""
     match answer:
         case float():
             return answer if math.isfinite(answer) else None
@@ -327,7 +327,7 @@ def plain(answer: Any) -> Any:
 
 
 def refusal(error: VieteError) -> str:
-    """An error in one sentence, with what it points to."""
+    """An error in one sentence, with the text that it points to."""
     where = error.where
     at = "" if where is None or not where.text else f": {printable(where.text, 200)}"
     return f"{error.message}{at}"

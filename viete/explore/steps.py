@@ -33,7 +33,7 @@ NUMBERED = re.compile(r"\b(from|of) (\d+(?:, \d+)*(?: and \d+)?)\b")
 class NumberedEquations:
     """The equations of a card as JSON, numbered from 1.
 
-    Those that ``before`` has too have the number there, and the others go on behind them.
+    Equations that ``before`` has too keep their number there, and the others follow.
     """
 
     known: dict[tuple[str, int], int]  # the number of each name
@@ -51,24 +51,24 @@ class NumberedEquations:
         self.numbers = [self.known[name] for name in self.names]
 
     def place_of(self, e: Equation) -> int:
-        """Where an equation stands; of one that was decided for its block, what it was."""
+        """The place of an equation, also where a choice for its block is settled in it."""
         return self.place[e.left, e.loop]
 
     def tree(self, k: int) -> Tree:
-        """The right side of an equation, by its place."""
+        """The right side of an equation as a tree, by its place."""
         if k not in self.trees:
             self.trees[k] = Tree(self.card, self.all[k].right)
         return self.trees[k]
 
     def data(self) -> list[dict[str, Any]]:
-        """All of them; one that ``before`` has under its number is the same object there."""
+        """All equations; one that ``before`` has under its number is the same object there."""
         for k, key in enumerate(zip(self.numbers, self.all, strict=True)):
             if key not in self.made:
                 self.made[key] = self.equation(k, key[1])
         return [self.made[key] for key in zip(self.numbers, self.all, strict=True)]
 
     def equation(self, k: int, e: Equation) -> dict[str, Any]:
-        """One equation."""
+        """One equation as JSON."""
         number, tree = self.numbers[k], self.tree(k)
         loop = e.loop and {"letter": e.loop.index, "lower": mathml(e.loop.lower),
                            "upper": mathml(e.loop.upper)}  # fmt: skip
@@ -91,12 +91,12 @@ class PageSteps:
         self.symbols = self.card.symbols
 
     def name(self, member: Member) -> str:
-        """A member's name, by which ``run[...]`` knows it."""
+        """A member's name, as in ``run[...]``."""
         symbol = self.symbols[member[0]]
         return member_name(symbol, self.run.program.loops_of(symbol, member[1]))
 
     def turns(self) -> Iterator[Step]:
-        """The steps whose values are there."""
+        """The steps whose values are available."""
         run = self.run
         return (
             s for s in run.program.steps
@@ -104,7 +104,7 @@ class PageSteps:
         )  # fmt: skip
 
     def of(self, step: Step) -> tuple[dict[str, Any], list[Operation]]:
-        """One step as JSON, and its operations; none of a step that is too large for that."""
+        """One step as JSON, and its operations; no operations for a step that is too large."""
         member, made = self.name(step.makes), list[Operation]()
         place = self.equations.place_of(step.equation)
         e, tree = self.equations.all[place], self.equations.tree(place)
@@ -128,7 +128,7 @@ class PageSteps:
         return out, made
 
     def array(self, o: Operation) -> np.ndarray:
-        """An operation's value as entries of the run's meaning."""
+        """An operation's value as entries in the run's meaning."""
         assert self.operations is not None
         return np.asarray(self.operations.it.array(o.value))
 
@@ -139,7 +139,7 @@ class PageSteps:
         return o.data(text, None if e is None else tree.ids.get(e), json_number)
 
     def title(self, e: Equation) -> str:
-        """What a step does, in a few words, as HTML."""
+        """The title of a step in a few words, as HTML."""
         symbol = e.left.symbol
         if symbol.is_partial:
             of = Symbol("value", value_of(symbol), symbol.sub, symbol.sup)
@@ -151,7 +151,7 @@ class PageSteps:
         return prose(self.words.title(e))
 
     def why(self, e: Equation, step: Step) -> str:
-        """What a step is for, as HTML."""
+        """The purpose of a step, as HTML."""
         if e.name not in self.forward:
             return prose(backward_reason(e.meaning))
         self.words.forget()  # a page's steps are read in any order
@@ -165,7 +165,7 @@ def with_equations(meaning: str) -> str:
 
 
 def backward_reason(meaning: str) -> str:
-    """Where a value of a backward pass comes from, as a sentence."""
+    """The origin of a value of a backward pass, as a sentence."""
     if meaning.startswith(AGAIN):
         return f"It is {with_equations(meaning)} of the forward pass. Gradients below need it."
     if meaning.startswith("from"):
@@ -174,7 +174,7 @@ def backward_reason(meaning: str) -> str:
 
 
 def names_of_loops(equations: Sequence[Equation]) -> list[tuple[str, int]]:
-    """The name of each, and how many before it have the same: a gradient may be of two loops."""
+    """Each name with its count of uses so far, from 1: a gradient may be in two loops."""
     count: dict[str, int] = {}
     out = []
     for e in equations:
@@ -184,17 +184,17 @@ def names_of_loops(equations: Sequence[Equation]) -> list[tuple[str, int]]:
 
 
 def differentiated(symbol: Symbol, loops: Mapping[str, int]) -> str:
-    """The member that a gradient is by: ``x^2`` of ``∂x^2``."""
+    """The member that a gradient is with respect to: ``x^2`` of ``∂x^2``."""
     return member_name(Symbol("value", value_of(symbol), symbol.sub, symbol.sup), loops)
 
 
 def value_of(symbol: Symbol) -> str:
-    """The base of what a gradient is by: ``x`` of ``∂x^2``."""
+    """The base of that member's name: ``x`` of ``∂x^2``."""
     return symbol.base.removeprefix("partial{").removesuffix("}")
 
 
 def json_number(x: Any) -> float | bool | dict[str, str]:
-    """A number as JSON has it; what is none there is a word."""
+    """A number for JSON; one that JSON cannot express is a word."""
     if isinstance(x, bool):
         return x
     value = float(x)

@@ -64,7 +64,7 @@ def shape_math(t: Type) -> str:
 
 
 def called(card: CardData, e: Expr) -> set[str]:
-    """The functions that a formula calls, and those of their definitions."""
+    """The functions that a formula calls, and those that their definitions call."""
     found: set[str] = set()
     todo = [e]
     while todo:

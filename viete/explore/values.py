@@ -29,10 +29,10 @@ WORDS = {"inf": "∞", "-inf": "−∞"}
 
 @dataclass(frozen=True)
 class PageValue:
-    """A value before it is written: what its axes range over and what their entries are called.
+    """A value before it is written, with the ranges of its axes and the names of their entries.
 
-    Of values that a page has no room for the last to be left out have the least ``rank``. A weight
-    of one block says whose member it is: its ``symbol``, and its ``name`` as MathML.
+    Values with the least ``rank`` are the last to be left out for lack of room. A weight of one
+    block has the ``symbol`` whose member it is, and its ``name`` as MathML.
     """
 
     array: np.ndarray
@@ -51,9 +51,9 @@ class Shelf:
         self.values: dict[str, PageValue] = {}
 
     def data(self, room: int) -> tuple[dict[str, Any], list[str], int]:
-        """The values that there is room for, the keys of the others, and the bytes used.
+        """The values that fit, the keys of the others, and the bytes used.
 
-        Those of a lower rank go first, and of one rank the smaller ones.
+        Values of a lower rank go first, and within a rank the smaller ones.
         """
         order = sorted(self.values, key=lambda k: (self.values[k].rank, self.values[k].array.size))
         chosen, used = set[str](), 0
@@ -77,7 +77,7 @@ class Shelf:
 
 
 def base64_floats(array: np.ndarray) -> str:
-    """The entries as float64, the first byte the least, in base64."""
+    """The entries as float64 in base64, little-endian."""
     return b64encode(np.ascontiguousarray(array, dtype="<f8").tobytes()).decode("ascii")
 
 
@@ -87,7 +87,7 @@ def in_floats(array: np.ndarray) -> dict[str, Any]:
 
 
 def in_words(array: np.ndarray) -> dict[str, Any]:
-    """The entries as texts, and as MathML where that says more: exact numbers and the like."""
+    """The entries as texts, and as MathML where that shows more, as for exact numbers."""
     found = [spelled_entry(x) for x in array.reshape(-1)]
     return {"data": [text for text, _ in found], "math": [formula for _, formula in found]}
 
@@ -111,7 +111,7 @@ def spelled_entry(x: Any) -> tuple[str, str | None]:
 
 
 def digits(x: Number) -> str:
-    """Certified digits, as many as can be had."""
+    """Certified digits, as many as are decided."""
     try:
         return x.decimal(DIGITS)
     except Undecided:

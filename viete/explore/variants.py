@@ -20,9 +20,9 @@ PARTS = ("equations", "backward_equations", "steps", "backward")
 
 
 class Variants:
-    """The variants of a page, whose equations are ``base``; a variant has those that are others.
+    """The variants of a page, whose equations are ``base``; a variant has the differing equations.
 
-    Where there are other equations than on the page, ``order`` has the numbers of all.
+    Where the equations are not those of the page, ``order`` has the numbers of all.
     """
 
     def __init__(self, run: Run, base: NumberedEquations, backward: bool, of: str | None) -> None:
@@ -31,7 +31,7 @@ class Variants:
         self.taken: set[str] = set()  # names of parts of other variants
 
     def of_choices(self, found: Sequence[EquationChoice]) -> list[dict[str, Any]]:
-        """A variant of each choice, and of those together that change the same equations."""
+        """A variant of each choice, and of each set of choices that change the same equations."""
         groups = [[c for c in found if c.equation == name]
                   for name in dict.fromkeys(c.equation for c in found)]  # fmt: skip
         made = {names: self.of(names) for group in groups for names in subsets(group)}
@@ -79,7 +79,7 @@ class Variants:
 
 
 def subsets(found: Sequence[EquationChoice]) -> Iterator[tuple[EquationChoice, ...]]:
-    """Some of the choices, or all."""
+    """All non-empty subsets of the choices."""
     return chain.from_iterable(combinations(found, k) for k in range(1, len(found) + 1))
 
 

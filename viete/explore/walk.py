@@ -26,9 +26,9 @@ STEP, INPUT, PARAMETER, GRADIENT, PART = range(5)
 
 
 class Walk:
-    """Walks over a run in one meaning; ``traced`` says whether its steps are taken apart.
+    """Walks over a run in one meaning; ``traced`` says whether steps are broken into operations.
 
-    ``before`` are equations whose numbers count here too.
+    ``before`` are equations whose numbers are used here too.
     """
 
     def __init__(
@@ -57,11 +57,11 @@ class Walk:
             self.shelf.values[name] = PageValue(number, (), (), INPUT)
 
     def turns(self, wanted: Callable[[Step], bool], rank: int = STEP) -> list[dict[str, Any]]:
-        """The steps as JSON, as many as are wanted."""
+        """The wanted steps as JSON."""
         return [self.step(step, rank) for step in self.steps.turns() if wanted(step)]
 
     def step(self, step: Step, rank: int) -> dict[str, Any]:
-        """A step as JSON; its value and those of its operations go on the shelf."""
+        """A step as JSON; puts its value and those of its operations on the shelf."""
         data, made = self.steps.of(step)
         symbol = step.equation.left.symbol
         if not made:
@@ -83,14 +83,14 @@ class Walk:
         rank: int,
         name: str | None = None,
     ) -> None:
-        """A member on the shelf; ``name`` is that of a weight of one block."""
+        """Put a member on the shelf; ``name`` is that of a weight of one block."""
         array, axes = paper
         ranges = self.names.of_value(symbol, axes)
         of = None if name is None else symbol.key
         self.shelf.values[key] = PageValue(array, ranges, self.labels(ranges), rank, of, name)
 
     def labels(self, ranges: Iterable[str]) -> tuple[Any, ...]:
-        """What the entries of axes are called."""
+        """The names of the entries of axes."""
         return tuple(map(self.names.labels, ranges))
 
     def on_paper(self, v: Value, symbol: Symbol) -> tuple[np.ndarray, tuple[str, ...]]:
@@ -101,7 +101,7 @@ class Walk:
 
 
 def float_evaluator(run: Run) -> Arrays:
-    """What computes a run's operations: float64, whatever the run itself is in."""
+    """The evaluator of a run's operations in float64, whatever the run itself is in."""
 
     def lookup(key: str, loops: tuple[int, ...]) -> Value:
         v = run.lookup(key, loops)

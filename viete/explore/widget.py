@@ -20,7 +20,7 @@ MOST = 4_000_000  # characters of a page that is saved with its notebook
 
 
 class PageFrame:
-    """The page file in a frame of its own, which a saved notebook shows again."""
+    """The page file in a frame, which a saved notebook shows again."""
 
     def __init__(self, session: Session, why: str = "") -> None:
         self.page, self.why = page_html(session.data), why
@@ -39,7 +39,7 @@ class PageFrame:
 
 
 def explored(session: Session) -> Any:
-    """The widget of a session; without anywidget the page in a frame, which says so."""
+    """The widget of a session; without anywidget the page in a frame, with a note."""
     try:
         import anywidget  # noqa: F401
     except ImportError:
@@ -49,12 +49,12 @@ def explored(session: Session) -> Any:
 
 @cache
 def widget_class() -> type:
-    """The class of the widget: anywidget is an extra, and imported when a page is wanted."""
+    """The class of the widget: anywidget is an extra, imported only when a page is wanted."""
     import anywidget
     import traitlets
 
     class PageWidget(anywidget.AnyWidget):
-        """The page; its messages are answered by a session, and its saved state is a page file."""
+        """The page as a widget: a session answers its messages, its saved state is a page file."""
 
         _esm = part("page.esm.js")
         _css = style()
@@ -73,9 +73,9 @@ def widget_class() -> type:
             return bundle | self.in_a_frame(), about
 
         def _ipython_display_(self) -> None:
-            """Both one after the other: Jupyter asks for the widget alone if it finds both in one.
+            """Show the widget, then the frame: given both in one, Jupyter shows only the widget.
 
-            A widget that is alive hides the frame of its ``saved``.
+            A live widget hides the frame of its ``saved``.
             """
             from IPython.display import display
 
@@ -85,7 +85,7 @@ def widget_class() -> type:
                 display(frame, raw=True)
 
         def in_a_frame(self) -> dict[str, str]:
-            """The page file as HTML; nothing where it is too large to be saved with a notebook."""
+            """The page file as HTML; empty where it is too large to be saved with a notebook."""
             frame = PageFrame(self.session)
             if len(frame.page) > MOST:
                 return {}
@@ -93,7 +93,7 @@ def widget_class() -> type:
             return {"text/html": shown, "text/plain": repr(frame)}
 
         def receive(self, widget: Any, message: Any, buffers: Any) -> None:
-            """Answer a message, or say in one sentence why not."""
+            """Answer a message, or give the reason for refusing it in one sentence."""
             number = message.get("id") if isinstance(message, dict) else None
             try:
                 answer = plain(self.session.answer(message))

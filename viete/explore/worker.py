@@ -10,7 +10,7 @@ from typing import Any
 
 
 class Stopped(SystemExit):
-    """Raised in work that nobody waits for any more, as KeyboardInterrupt is by Ctrl-C."""
+    """Raised in work that is no longer awaited, as KeyboardInterrupt is by Ctrl-C."""
 
 
 class StoppableWork:
@@ -24,7 +24,7 @@ class StoppableWork:
         self.thread.start()
 
     def perform(self) -> None:
-        """What the thread does."""
+        """Do the work, in the thread."""
         found, error = None, None
         try:
             with self.turn:
@@ -41,7 +41,7 @@ class StoppableWork:
                 self.result.set_result(found)
 
     def stop(self) -> None:
-        """Raise `Stopped` in the thread, between two steps of Python: an array's work is done."""
+        """Raise `Stopped` in the thread, between two steps of Python: array operations finish."""
         with self.guard:
             if not self.result.done():
                 self.result.set_exception(Stopped())
@@ -57,7 +57,7 @@ class Worker:
         self.latest: dict[str, StoppableWork] = {}
 
     def start(self, kind: str, do: Callable[[], Any]) -> StoppableWork:
-        """Begin a piece of work. Where ``kind`` is empty it stops no other."""
+        """Begin a piece of work. With an empty ``kind`` it stops no other work."""
         if kind and (before := self.latest.get(kind)):
             before.stop()
         work = StoppableWork(do, self.turn)
