@@ -21,7 +21,7 @@ MEANT = "must be a whole number, at least"
 
 
 class CardSizes:
-    """The sizes of a card compared, and as numbers."""
+    """Compares the sizes of a card, and gives their numbers."""
 
     def __init__(self, card: CardData) -> None:
         self.model, self.numbers = card, card.sizes
@@ -37,13 +37,13 @@ class CardSizes:
         return str(size) if value is None or str(value) == str(size) else f"{size} = {value}"
 
     def number(self, size: Size) -> Fraction | None:
-        """The number behind a size, where it has one."""
+        """The number of a size, if it has one."""
         return size.value(self.numbers)
 
     def same(self, a: Size, b: Size) -> bool:
-        """Equal as formulas; a number that a card writes also equals the symbol it stands for.
+        """Whether sizes are equal as formulas; a written number also equals the symbol it is of.
 
-        So a 4 beside H in ``H d / 4`` may be what H is; d and V are two sizes even if both are 8.
+        A 4 beside H in ``H d / 4`` may be the value of H; d and V are two sizes even if both are 8.
         """
         if a == b or (one := self.normal(a)) == (other := self.normal(b)):
             return True
@@ -53,7 +53,7 @@ class CardSizes:
         return False
 
     def same_number(self, a: Size, b: Size) -> bool:
-        """As `same`; a shape that a card states may also use another name of equal value."""
+        """Whether sizes are the same; in a stated shape any name of equal value counts."""
         return self.same(a, b) or (
             (value := self.number(a)) is not None and value == self.number(b)
         )
@@ -62,13 +62,13 @@ class CardSizes:
         return len(a) == len(b) and all(map(self.same, a, b))
 
     def better(self, a: Size, b: Size) -> Size:
-        """Of two equal sizes the one to show: symbols before numbers, then the shorter."""
+        """The one of two equal sizes to show: symbols before numbers, then the shorter."""
         if a.number() is not None:
             return b
         return a if b.number() is not None or len(str(a)) <= len(str(b)) else b
 
     def simplest(self, size: Size) -> Size:
-        """A composite size by the name of a dimension that equals it: H d_k is d."""
+        """A composite size as the name of an equal dimension: H d_k is d."""
         if len(size.names()) < 2 and len(size.terms) < 2:
             return size
         normal = self.normal(size)
@@ -83,7 +83,7 @@ class CardSizes:
         return a if b == ONE else None
 
     def as_number(self, size: Size) -> Type:
-        """A size as a number: whole if its value is, or, while it has none, if it looks so."""
+        """A size as a number: an integer if its value is one, or may be one."""
         if size not in self.as_numbers:
             self.as_numbers[size] = self.to_number(size)
         return self.as_numbers[size]
@@ -110,7 +110,7 @@ class CardSizes:
         return Type(kind=WHOLE, size=size, interval=total)
 
     def most(self, size: Size) -> int:
-        """The greatest number that a size may be."""
+        """The greatest possible value of a size."""
         interval = self.as_number(size).interval
         return MOST if interval is None else max(interval[1], 0)
 
@@ -120,7 +120,7 @@ class CardSizes:
 
 @dataclass(frozen=True)
 class Sized:
-    """A size that stands somewhere: what it is the size of, where, and the least it may be."""
+    """A size in a card: what has it, where, and its least value."""
 
     size: Size
     what: str
@@ -129,10 +129,10 @@ class Sized:
 
 
 def check_sizes(card: CardData) -> None:
-    """Raises VieteError for a size or a range that is not a whole number, 1 or more.
+    """Raise VieteError for a size or a range that is not an integer of 1 or more.
 
-    A loop alone may have no turns. The error stands at the dimension's own row where a dimension
-    by itself is the size, else where the size is used.
+    Only a loop may have no turns. The error is placed at the dimension's row if a single dimension
+    is the size, else where the size is used.
     """
     found = [u for u in sizes_used(card) if not possible(u.size.value(card.greatest), u.least)]
     for dim in card.dims:
@@ -203,7 +203,7 @@ def in_numbers(card: CardData, size: Size) -> str:
 
 
 def with_numbers(card: CardData, size: Size) -> str:
-    """`` with d = 512, H = 7``: the numbers behind a size."""
+    """`` with d = 512, H = 7``: the numbers in a size."""
     numbers = card.greatest
     names = [d.name for d in card.dims if d.name in size.names() and d.name in numbers]
     return " with " + ", ".join(f"{n} = {numbers[n]!s:.60}" for n in names)

@@ -29,9 +29,9 @@ THROUGH = frozenset("add sub neg times div had T".split())  # of what a linear m
 
 @dataclass(frozen=True)
 class Convention:
-    """How part of a question was read: ``written`` as ``meant``, and a sentence that says so.
+    """How part of a question was read: ``written`` as ``meant``, and a sentence about it.
 
-    ``chosen``: as it is written the part has another value, which may be what was meant.
+    ``chosen``: the part as written has another value, which may have been meant.
     """
 
     written: Expr
@@ -43,7 +43,7 @@ class Convention:
 def understood(
     card: CardData, shapes: Shapes, source: Text, e: Expr
 ) -> tuple[Expr, tuple[Convention, ...]]:  # fmt: skip
-    """A question as the card would write it, and the conventions by which it was read so.
+    """A question as the card would write it, and the conventions used to read it.
 
     Raises VieteError, at its place, for a norm that could be several of the card's.
     """
@@ -55,7 +55,7 @@ def understood(
 
 
 class QuestionReading:
-    """One question."""
+    """The reading of one question."""
 
     def __init__(self, card: CardData, shapes: Shapes, source: Text) -> None:
         self.card, self.shapes, self.source = card, shapes, source
@@ -63,7 +63,7 @@ class QuestionReading:
         self.conventions: list[Convention] = []
 
     def of(self, e: Expr, scored: bool = False) -> Expr:
-        """A part as it is meant; ``scored``: an unembedding is applied to it."""
+        """The meaning of a part; ``scored``: an unembedding is applied to it."""
         parts = [self.of(x, part) for x, part in zip(e.children, self.scores(e, scored),
                                                      strict=True)]  # fmt: skip
         new = rebuilt(e, parts)
@@ -81,7 +81,7 @@ class QuestionReading:
         return new
 
     def scores(self, e: Expr, scored: bool) -> Iterator[bool]:
-        """For each part of a formula whether an unembedding is applied to it."""
+        """For each part of a formula, whether an unembedding is applied to it."""
         match e:
             case Apply("inner" | "prod", (a, b)):
                 yield scored or self.norms.unembeds(b)
@@ -98,7 +98,7 @@ class QuestionReading:
     # -- norms -------------------------------------------------------------------------------------
 
     def norm(self, x: Apply, scored: bool, written: Expr) -> Expr:
-        """A norm without its parameters: that of the card, if it can be only one."""
+        """A norm without its parameters: the card's norm, if only one fits."""
         found = self.norms.of(x, scored)
         if not isinstance(found, list):
             bare = show(self.norms.bare(x), "unicode")
@@ -141,12 +141,12 @@ class QuestionReading:
         return e
 
     def is_map(self, m: Expr) -> bool:
-        """Whether it is a matrix of weights."""
+        """Whether a formula is a matrix of weights."""
         shape = self.shape(m)
         return shape is not None and len(shape) == 2 and of_weights(self.card, m)
 
     def row(self, call: Apply, whole: Apply, place: Expr) -> Expr:
-        """A function of a row that needs all rows: that row of what it makes of them."""
+        """The row of a function that needs all rows: that row of its value on all of them."""
         if self.shape(call) is not None or self.shape(whole) is None:
             return call
         meant = Pick(whole, (place,))
@@ -168,7 +168,7 @@ class QuestionReading:
     # -- angles ------------------------------------------------------------------------------------
 
     def angle(self, written: Pick, a: Expr, b: Expr) -> Expr:
-        """The angle between two vectors, as one number has no entries."""
+        """The angle between two vectors, since an index on a single number means nothing else."""
         meant = self.card.library("angle", a, b)
         own, *vectors = (show(x, "unicode") for x in (written.value, a, b))
         self.conventions.append(Convention(
@@ -180,7 +180,7 @@ class QuestionReading:
     # -- other functions ---------------------------------------------------------------------------
 
     def defaults(self, x: Apply) -> Iterator[Convention]:
-        """That a function's defaults stand, where the card gives it other arguments."""
+        """Notes that a function's defaults are used, where the card gives it other arguments."""
         if self.card.library_name(x) in Norms.NAMES or (own := with_more(self.card, x)) is None:
             return
         rest = zip(self.card.function[x.op].arguments[len(x.args) :],
@@ -202,9 +202,9 @@ def factors(e: Expr) -> list[Expr]:
 
 
 def with_more(card: CardData, x: Apply) -> Apply | None:
-    """What the card applies of the same function, where ``x`` leaves arguments to their defaults.
+    """The card's call of the same function, where ``x`` leaves arguments to their defaults.
 
-    That to the same value, if there is one, else the last.
+    The call on the same value, if one exists, else the last.
     """
     if len(x.args) == len(card.function[x.op].arguments):
         return None

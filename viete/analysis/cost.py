@@ -72,7 +72,7 @@ class Quantity:
         return Quantity(self.symbolic * inverse, number)
 
     def bytes(self, dtype: str) -> Quantity:
-        """Of so many entries, the bytes; raises VieteError for a dtype not in `BYTES`."""
+        """The bytes of this many entries; raises VieteError for a dtype not in `BYTES`."""
         if dtype not in BYTES:
             raise VieteError(f"unknown dtype {dtype!r}; use one of {', '.join(BYTES)}")
         return self.times(BYTES[dtype])
@@ -86,7 +86,7 @@ NOTHING = Quantity(ZERO, 0)
 
 @dataclass(frozen=True)
 class ParameterCost:
-    """One symbol of the parameter table: entries of ``each`` array, and of ``all`` of them.
+    """One symbol of the parameter table: the entries of ``each`` array, and of ``all`` arrays.
 
     ``embeds`` holds 'token', 'position', 'unembedding' (tied weights: two of them) or nothing.
     """
@@ -111,7 +111,7 @@ class ParameterCosts:
 
 @dataclass(frozen=True)
 class Operations:
-    """Operations: of matrix products, and all others at one per entry."""
+    """The number of operations: of matrix products, and all others at one per entry."""
 
     products: Quantity
     operations: Quantity
@@ -158,7 +158,7 @@ class CachedValue:
 
 @dataclass(frozen=True)
 class CacheCost:
-    """What generating keeps for one sequence; ``why`` says why there is no cache, or is empty.
+    """The values kept per sequence while generating; ``why`` says why no cache exists, or is empty.
 
     ``per_token`` grows with every token; a decoder's keys of its source do not.
     """
@@ -171,9 +171,9 @@ class CacheCost:
 
 @dataclass(frozen=True)
 class Costs(Displayed):
-    """The costs of running ``batch`` sequences; see the module for what is counted how.
+    """The costs of running ``batch`` sequences; the module says how each is counted.
 
-    The formulas are for this batch: 64 stands in them as a number.
+    The formulas are for this batch: 64 is in them as a number.
 
     ``weights``, ``activations`` and the cache count entries: ``.bytes("bfloat16")`` of any gives
     bytes. ``tokens`` are those of one pass, of the card's first input.
@@ -193,7 +193,7 @@ class Costs(Displayed):
 
     @property
     def dtypes(self) -> tuple[str, ...]:
-        """The precisions that bytes are known of."""
+        """The precisions with known sizes in bytes."""
         return tuple(BYTES)
 
     def page(self, style: str = "unicode") -> list[Block]:
@@ -217,7 +217,7 @@ class Costs(Displayed):
 
 
 def costs(card: CardData, lengths: Mapping[str, int] | None = None, batch: int = 1) -> Costs:
-    """Count what a model needs, for texts of the given ``lengths``, else of the greatest allowed.
+    """Count what a model needs, for texts of the given ``lengths``, else of the greatest ones.
 
     Raises VieteError for a name that is not a length of the card, for a length or batch out of
     range, and where dimensions give something that is not a whole number (``d_k = 5/2``).
@@ -226,7 +226,7 @@ def costs(card: CardData, lengths: Mapping[str, int] | None = None, batch: int =
 
 
 def lengths_of(card: CardData, given: Mapping[str, int]) -> dict[str, int]:
-    """All lengths of a card that have a value: those given, checked, else the greatest allowed.
+    """All lengths of a card with a value: the given ones, checked, else the greatest allowed.
 
     Raises VieteError for a name that is not a length of the card, and for a length out of range.
     """
@@ -250,7 +250,7 @@ def lengths_of(card: CardData, given: Mapping[str, int]) -> dict[str, int]:
 
 
 def evaluated(size: Size, numbers: Mapping[str, Fraction]) -> Fraction | None:
-    """The number that a size is, or None where a dimension has no value."""
+    """The number of a size; None if a dimension has no value."""
     try:
         return size.evaluate(numbers)
     except KeyError:
@@ -260,7 +260,7 @@ def evaluated(size: Size, numbers: Mapping[str, Fraction]) -> Fraction | None:
 
 
 class Counter:
-    """From the flow of every equation to a `Costs`."""
+    """Computes `Costs` from the flow of every equation."""
 
     def __init__(self, card: CardData, lengths: dict[str, int], batch: int) -> None:
         if not whole(batch):
@@ -339,7 +339,7 @@ class Counter:
     def cache(
         self, found: list[tuple[Equation, Flow, frozenset[Read]]], each: Mapping[str, Size]
     ) -> CacheCost:
-        """Values that positions read of one another, for every length whose tokens see no later."""
+        """The values that positions read of each other, for lengths whose tokens see none later."""
         ahead: dict[Size, str] = {}  # length → why its tokens cannot come one by one
         kept: dict[tuple[str, Size], list[Size | None]] = {}
         mine: dict[tuple[str, Size], bool] = {}  # whether it grows with the tokens that read it
@@ -384,10 +384,10 @@ class Counter:
 
 
 def whole(value: object) -> bool:
-    """Whether something is a whole number from 1 up."""
+    """Whether a value is a positive integer."""
     return isinstance(value, Integral) and int(value) > 0
 
 
 def total(parts: Iterable[Operations]) -> Operations:
-    """The sum of many."""
+    """The sum of several."""
     return sum(parts, Operations(NOTHING, NOTHING))

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class CostPage:
-    """One model's costs in one style."""
+    """Writes one model's costs in one style."""
 
     def __init__(self, found: Costs, style: str) -> None:
         self.costs, self.style = found, style
@@ -94,12 +94,12 @@ class CostPage:
 
 
 def number(q: Quantity) -> str:
-    """With its thousands apart; nothing where a dimension has no value."""
+    """A number with its thousands separated; empty where a dimension has no value."""
     return "" if q.number is None else f"{q.number:,}"
 
 
 def size(n: int | None) -> str:
-    """Bytes, in the unit that keeps three or four digits."""
+    """A number of bytes, in the unit that gives three or four digits."""
     if n is None:
         return ""
     value, unit = float(n), 0

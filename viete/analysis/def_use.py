@@ -25,8 +25,8 @@ OF_TARGETS = (*LOSSES, "has_target", "onehot")
 class Use:
     """Equation ``reader`` refers to ``ref``, which equation ``maker`` makes (None: an input).
 
-    ``around``: the value of an earlier turn of the loop that both stand in. ``added``: the reader
-    adds it to something that was computed from it, as x + f(x) does: a residual connection.
+    ``around``: the value is of an earlier turn of the loop around both. ``added``: the reader adds
+    it to something computed from it, as in x + f(x): a residual connection.
     """
 
     reader: int
@@ -99,7 +99,7 @@ class DefUse:
     # -- the graph ---------------------------------------------------------------------------------
 
     def backward_slice(self, k: int) -> frozenset[int]:
-        """The equations that equation k needs, directly or not, itself among them."""
+        """The equations that equation k needs, directly or not, including itself."""
         if k not in self.slices:
             self.slices[k] = frozenset(reachable([k], lambda j: self.makers[j]))
         return self.slices[k]
@@ -111,7 +111,7 @@ class DefUse:
 
     @cached_property
     def makers(self) -> dict[int, set[int]]:
-        """For every equation those that make what it uses."""
+        """For each equation, those that make the values it uses."""
         out: dict[int, set[int]] = {k: set() for k in range(len(self.model.equations))}
         for use in self.all:
             if use.maker is not None:
@@ -120,7 +120,7 @@ class DefUse:
 
     @cached_property
     def readers(self) -> dict[int, set[int]]:
-        """For every equation those that use what it makes."""
+        """For each equation, those that use its value."""
         out: dict[int, set[int]] = {k: set() for k in range(len(self.model.equations))}
         for use in self.all:
             if use.maker is not None:
@@ -128,21 +128,21 @@ class DefUse:
         return out
 
     def is_end(self, k: int) -> bool:
-        """Whether nothing uses what equation k makes."""
+        """Whether nothing uses the value of equation k."""
         return not self.readers[k] - {k}
 
     def is_verdict(self, k: int) -> bool:
-        """An end that is one number or made of whole numbers: a loss, a prediction."""
+        """Whether equation k is an end with one number or integers: a loss, a prediction."""
         t = self.shapes.types[self.model.equations[k].name]
         return self.is_end(k) and (t.kind == "int" or not (t.shape or t.family))
 
     def is_output(self, k: int) -> bool:
-        """Whether nothing comes after equation k but a verdict on what it makes."""
+        """Whether only verdicts read the value of equation k."""
         return all(self.is_verdict(j) for j in self.readers[k] - {k})
 
     @cached_property
     def parameters(self) -> dict[str, list[int]]:
-        """For every parameter the equations that use it."""
+        """For each parameter, the equations that use it."""
         out: dict[str, list[int]] = {p.name: [] for p in self.model.parameters}
         for k, equation in enumerate(self.model.equations):
             for key in dict.fromkeys(r.key for r, _ in references(equation.right)):
@@ -152,7 +152,7 @@ class DefUse:
 
     @cached_property
     def parts(self) -> list[list[int]]:
-        """Equations that stand under one title, in one loop; one without a title stands alone."""
+        """Equations under one title in one loop; an equation without a title is a single part."""
         out: list[list[int]] = []
         for k, equation in enumerate(self.model.equations):
             last = self.model.equations[k - 1] if k else None
@@ -175,13 +175,13 @@ def references(
 
 
 def called(card: CardData, e: Expr) -> list[Function]:
-    """The named functions applied in a formula, each once."""
+    """The named functions that a formula calls, each once."""
     names = dict.fromkeys(x.op for x in walk(e) if isinstance(x, Apply) and x.op in card.function)
     return [card.function[name] for name in names]
 
 
 def bodies(card: CardData, e: Expr) -> Iterator[Expr]:
-    """A formula, and the definition of every function that it applies, directly or not."""
+    """A formula, and the definition of every function that it calls, directly or not."""
     yield e
     yield from (card.function[name].body for name in functions_called(card.function, [e]))
 
@@ -205,7 +205,7 @@ def sums(e: Expr) -> Iterator[list[Expr]]:
 
 
 def lone(term: Expr) -> Ref | None:
-    """The value x of a term that is x or a multiple of it, as a residual connection adds it."""
+    """The value x of a term that is x or a multiple of x, as a residual connection adds it."""
     while True:
         match term:
             case Ref() if term.symbol.kind == "value":
@@ -219,12 +219,12 @@ def lone(term: Expr) -> Ref | None:
 
 
 def losses(card: CardData, e: Expr) -> list[Apply]:
-    """The cross-entropies in an expression, unless the card means something of its own by that."""
+    """The cross-entropies in an expression, unless the card defines that name differently."""
     return [x for x in walk(e) if isinstance(x, Apply) and card.library_name(x) in LOSSES]
 
 
 def targets(card: CardData) -> frozenset[str]:
-    """The inputs that are only targets of a loss, and that say by their range that one may be -100.
+    """The inputs that are only targets of a loss, and may be -100 by their range.
 
     As in PyTorch, -100 means no target. With ``y ∈ {0, …, V - 1}^n`` every position has a target.
     """

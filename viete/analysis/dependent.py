@@ -21,12 +21,12 @@ HOLE = Ref(Symbol("argument", "□"))
 
 
 def holds(e: Expr) -> bool:
-    """Whether a formula has the place for a focus in it."""
+    """Whether a formula contains the place for a focus."""
     return HOLE.key in e.keys
 
 
 class Dependent:
-    """The dependence of one card's formulas; ``lengths`` as in `Linearity`."""
+    """How one card's formulas depend on values; ``lengths`` as in `Linearity`."""
 
     def __init__(self, card: CardData, lengths: Collection[str] = ()) -> None:
         self.card = card
@@ -51,7 +51,7 @@ class Dependent:
         } & self.values  # fmt: skip
 
     def depends(self, e: Expr) -> bool:
-        """Whether a computed value is in a formula; its size alone does not count."""
+        """Whether a formula contains a computed value; its size does not count."""
         if self.values.isdisjoint(e.keys):
             return False
         if isinstance(e, Ref):
@@ -61,21 +61,21 @@ class Dependent:
         return any(map(self.depends, e.children))
 
     def is_given(self, e: Expr) -> bool:
-        """Whether an input is in a formula, as in the embedding of a token."""
+        """Whether a formula contains an input, as in the embedding of a token."""
         return not self.inputs.isdisjoint(e.keys)
 
     def is_value(self, e: Expr) -> bool:
-        """Whether it is a computed value, or a row or an entry of one."""
+        """Whether a formula is a computed value, or a row or an entry of one."""
         if isinstance(e, Pick):
             return self.is_value(e.value) and not any(map(self.depends, e.items))
         return isinstance(e, Ref) and e.key in self.values
 
     def rank(self, e: Expr) -> int:
-        """How many axes a formula has on paper."""
+        """The number of axes of a formula on paper."""
         return len(self.shape(e))
 
     def shape(self, e: Expr) -> tuple[Any, ...]:
-        """Its shape; letters of positions may be free in it, and of heads with primes."""
+        """The shape of a formula, which may have free letters of positions, and of primed heads."""
         if e not in self.known:
             self.known[e] = self.typed(e)
         return self.known[e]
@@ -101,13 +101,13 @@ class Dependent:
         )
 
     def is_pattern(self, e: Expr) -> bool:
-        """Whether it is one of the weights of a sum over positions, or all of a row."""
+        """Whether a formula is a weight of a sum over positions, or a row of such weights."""
         while isinstance(e, Pick):
             e = e.value
         return self.card.applies(e, "softmax") or (isinstance(e, Ref) and e.key in self.patterns)
 
     def is_root(self, e: Expr) -> bool:
-        """Whether a divisor is a root, as the scale of a norm is, or a derived name for one."""
+        """Whether a divisor is a root, like the scale of a norm, or a derived name for one."""
         while isinstance(e, Pick):
             e = e.value
         if isinstance(e, Ref) and e.key in self.derived:
@@ -117,7 +117,7 @@ class Dependent:
         return isinstance(e, Apply) and e.op == "sqrt"
 
     def inlined(self, e: Apply) -> Expr:
-        """A call as its definition has it."""
+        """A call with its definition put in."""
         return inlined(e, self.card.function, taken=self.card.names)
 
 

@@ -18,11 +18,11 @@ from viete.notation.tree import Apply, Expr, Pick, Ref, Symbol, refs, walk
 
 @dataclass(frozen=True)
 class FeatureEquations:
-    """One kind of features, in each block of a loop.
+    """One kind of features, for each block of a loop.
 
-    ``pre`` is the equation of what stands before the gate, ``source W_encoder + …``; ``gate`` that
-    of what the gate makes of it, and ``feature`` the value that is decoded by ``decoder``, into
-    what later blocks read too if it has two slots. ``error`` is what is added to what is decoded.
+    ``pre`` is the equation before the gate, ``source W_encoder + …``; ``gate`` is the equation of
+    the gate, and ``feature`` the value that ``decoder`` decodes, with two slots if later blocks
+    read the result too. ``error`` is added to the decoded value.
     """
 
     loop: Loop
@@ -42,7 +42,7 @@ def features_of(card: CardData) -> tuple[FeatureEquations, ...]:
 
 
 class FeatureRecognition:
-    """The search for the features of one card."""
+    """Finds the features of one card."""
 
     def __init__(self, card: CardData) -> None:
         self.card = card
@@ -56,11 +56,11 @@ class FeatureRecognition:
                 yield from (f for a, b in pairs if (f := self.pair(e, a, b)) is not None)
 
     def made(self, name: str, e: Equation) -> Equation | None:
-        """The equation of a value in the loop of another one."""
+        """The equation of a value in the same loop as another equation."""
         return next((x for x in self.card.equations if x.name == name and x.loop == e.loop), None)
 
     def pair(self, e: Equation, decoded: Ref, error: Ref) -> FeatureEquations | None:
-        """The features behind a sum of what they decode to and of its error."""
+        """The features of a sum of their decoded value and its error."""
         first, second = self.made(decoded.key, e), self.made(error.key, e)
         computed = [] if second is None else refs(second.right)
         given = not any(x.symbol.kind in ("value", "input") for x in computed)
@@ -82,7 +82,7 @@ class FeatureRecognition:
         return None
 
     def products(self, e: Equation, seen: set[str]) -> Iterator[tuple[Ref, Ref]]:
-        """The products of a value and a parameter that are terms of a value, or of its terms."""
+        """The products of a value and a parameter among the terms of a value, or of its terms."""
         for term in next(sums(e.right), [e.right]):
             match term:
                 case Apply("prod", (Ref() as a, Ref() as w)) if w.symbol.kind == "parameter":
@@ -92,7 +92,7 @@ class FeatureRecognition:
                     yield from () if inner is None else self.products(inner, seen | {term.key})
 
     def gate(self, feature: Ref, e: Equation) -> Equation | None:
-        """The equation that is not linear, from which a value comes by such as are."""
+        """The nonlinear equation from which a value comes through linear ones."""
         lines, here, seen = linearity(self.card), self.made(feature.key, e), set[str]()
         while here is not None and here.name not in seen:
             seen.add(here.name)
@@ -105,7 +105,7 @@ class FeatureRecognition:
 
 
 def value_key(e: Expr) -> str:
-    """The key of a value, or of that of which it is a row or an entry."""
+    """The key of a value, or of the value that a row or an entry is of."""
     while isinstance(e, Pick):
         e = e.value
     return e.key if isinstance(e, Ref) else ""

@@ -32,10 +32,10 @@ PASSED_OVER = {"sum": "0", "max": "-inf", "min": "inf"}  # of what is masked, by
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One axis: its size and what it runs over.
+    """One axis: its size and what it ranges over.
 
-    ``place`` is the length whose positions it counts. ``names`` are the values and inputs whose
-    own positions these are, ``weights`` the (parameter, which axis) that it came from.
+    ``place`` is the length whose positions it counts. ``names`` are the values and inputs whose own
+    positions these are, ``weights`` the (parameter, which axis) that it came from.
     """
 
     size: Size
@@ -60,13 +60,13 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """An expression's axes by label, and what it is made of.
+    """An expression's axes by label, and its parts.
 
-    ``const``: of numbers, dimensions and indices alone. ``live``: of parameters, so that training
-    needs its gradient. ``given``: of inputs. ``count``: the number that it is, where that is a
-    polynomial of dimensions and, as ``@label``, of index letters. ``ids``: whole-number inputs it
-    holds. ``lost``: reads along axes that are gone. ``lengths``: dimensions that its entries are
-    calculated with, or that say how many of them were added up.
+    ``const``: only of numbers, dimensions and indices. ``live``: of parameters, so that training
+    needs its gradient. ``given``: of inputs. ``count``: its number, where that is a polynomial of
+    dimensions and, as ``@label``, of index letters. ``ids``: the integer inputs it contains.
+    ``lost``: reads along removed axes. ``lengths``: dimensions used to compute its entries, or that
+    say how many of them were added up.
     """
 
     axes: Mapping[str, Axis] = field(default_factory=dict)
@@ -86,7 +86,7 @@ class Flow:
 
     @property
     def used_lengths(self) -> frozenset[str]:
-        """Its ``lengths`` where something else is made of it than a polynomial."""
+        """The ``lengths`` that its entries depend on if it is used other than as a polynomial."""
         names = () if self.count is None else self.count.names()
         return self.lengths.union(n for n in names if not n.startswith(SIGN))
 
@@ -116,7 +116,7 @@ class Flow:
         return replace(self, axes=axes, mask=self.mask and self.mask.rename(labels))
 
     def without(self, label: str, mask: Mask | None = None) -> Flow:
-        """Summed or picked along an axis; ``mask`` may hide later positions."""
+        """The flow without an axis, summed or picked; ``mask`` may hide later positions."""
         axis = self.axes[label]
         rest = {k: a for k, a in self.axes.items() if k != label}
         gone = self.mask if self.mask and label not in (self.mask.now, self.mask.later) else None
@@ -124,7 +124,7 @@ class Flow:
         return replace(self, axes=rest, count=None, mask=gone, lost=lost, lengths=self.used_lengths)
 
     def folded(self, label: str, mask: Mask | None) -> Flow:
-        """Summed or the like along an axis; without a mask that depends on how long it is."""
+        """The flow without an axis, reduced; without a mask it depends on the axis's length."""
         out = self.without(label, mask)
         if mask is not None and mask.later == label:
             return out
@@ -151,14 +151,14 @@ def reads_across(axis: Axis) -> frozenset[Read]:
 
 
 class Embeddings:
-    """Which parameters are embeddings, told from what the equations do with them, not from names.
+    """Which parameters are embeddings, recognized by the equations, not by names.
 
     - token: rows looked up by a whole-number input (``W_E[t]``);
     - position: rows added along positions (``W_P[:n]``), or looked up by an input that counts them;
     - unembedding: an axis of the parameter becomes the vocabulary axis of a result, and no product
       sums over it again (``x W_U``, ``x {W_E}^T``, a bias of the logits).
 
-    ``kinds`` at the end gives the answer.
+    ``kinds`` gives the answer at the end.
     """
 
     def __init__(self, card: CardData, shapes: Shapes) -> None:
@@ -185,7 +185,7 @@ class Embeddings:
         return any(self.same(axis.size, n) for n in self.vocabularies)
 
     def looked_up(self, v: Flow, label: str, at: Flow) -> bool:
-        """Rows of a parameter, taken by whole-number inputs: says whether it was so."""
+        """Record rows of a parameter, taken by integer inputs; whether it was so."""
         if not at.ids or v.given or not v.axes[label].weights:
             return False
         for name in (name for name, which in v.axes[label].weights if which == 0):
@@ -195,24 +195,24 @@ class Embeddings:
         return True
 
     def placed(self, axis: Axis, label: str) -> None:
-        """An axis of positions, combined entry by entry with axes of parameters."""
+        """Record an axis of positions, combined entry by entry with axes of parameters."""
         for name, which in axis.weights:
             if which == 0 and label != COL:
                 self.read[name].add("position")
 
     def named(self, v: Flow) -> None:
-        """The value of an equation."""
+        """Record the value of an equation."""
         for axis in v.axes.values():
             if self.vocabulary(axis):
                 self.made |= axis.weights
 
     def summed(self, axis: Axis) -> None:
-        """An axis that a product sums over."""
+        """Record an axis that a product sums over."""
         if self.vocabulary(axis):
             self.gone |= axis.weights
 
     def kinds(self) -> dict[str, frozenset[str]]:
-        """Of each parameter: 'token', 'position', 'unembedding', several of them, or none."""
+        """The kinds of each parameter: 'token', 'position', 'unembedding', several, or none."""
         last = {name for name, _ in self.made - self.gone}
         return {
             name: frozenset(read | ({"unembedding"} if name in last else set()))
@@ -225,7 +225,7 @@ class Embeddings:
 
 @dataclass
 class Tally:
-    """Operations counted so far: of products, and of everything else; forward and backward."""
+    """The operations counted so far: of products, and of all else; forward and backward."""
 
     products: Size = ZERO
     operations: Size = ZERO
@@ -234,7 +234,7 @@ class Tally:
 
 
 def reads_later(card: CardData, value: Flow, reads: frozenset[Read], length: str) -> bool:
-    """Whether positions of an equation's value read later ones, or depend on how many there are."""
+    """Whether positions of an equation's value read later ones, or depend on their number."""
     sizes = {Size.of(n) for n in value.used_lengths} | {r.place for r in reads if not r.past}
     return any(length in x.substitute(card.definitions).names() for x in sizes)
 
@@ -253,11 +253,11 @@ def flows_of(card: CardData) -> Flows:
 
 
 class Flows(Algebra[Flow, Env[Flow]]):
-    """Evaluates a card's equations in order; ``tally`` counts, ``known`` holds what was named.
+    """Evaluates a card's equations in order; ``tally`` counts, ``known`` holds the named values.
 
-    ``found`` has of each equation the value, and the reads of other positions by its own.
-    ``batch`` sequences are run at once. ``loose`` are values that several equations make, of which
-    no mask is taken over, by default all of them; ``unlike`` has the others whose masks differ.
+    ``found`` has for each equation its value, and the reads of other positions by its positions.
+    ``batch`` sequences are run at once. ``loose`` are values of several equations, whose masks are
+    not used, by default all of them; ``unlike`` has the others whose masks differ.
     """
 
     zero = ZERO
@@ -301,7 +301,7 @@ class Flows(Algebra[Flow, Env[Flow]]):
     # -- equations ---------------------------------------------------------------------------------
 
     def equation(self, e: Equation) -> tuple[Flow, frozenset[Read]]:
-        """The named value, and the reads of other positions by its own, as one block makes it."""
+        """The named value, and the reads of other positions by its positions, for one block."""
         self.shared.clear()
         self.equation_name = e.name
         v = self.of(e.right)
@@ -324,7 +324,7 @@ class Flows(Algebra[Flow, Env[Flow]]):
         return v, reads
 
     def of(self, e: Expr, env: Env[Flow] | None = None) -> Flow:
-        """The flow of an expression; what it computes goes to the tally."""
+        """The flow of an expression; its operations go to the tally."""
         env = self.env if env is None else env
         if env.arguments is None:
             return super().of(e, env)
@@ -334,7 +334,7 @@ class Flows(Algebra[Flow, Env[Flow]]):
         return self.shared[key][1]
 
     def spend(self, product: bool, entries: Size, args: Iterable[Flow]) -> None:
-        """Count work forward; backward as much again for every argument that needs a gradient."""
+        """Count forward work, and as much backward work for every argument with a gradient."""
         work = self.scale * entries
         back = work * Size.of(sum(f.live for f in args))
         if product:
@@ -347,7 +347,7 @@ class Flows(Algebra[Flow, Env[Flow]]):
     # -- sizes -------------------------------------------------------------------------------------
 
     def size(self, e: Expr, env: Env[Flow]) -> Size:
-        """An expression over dimensions; shapes were checked, so there is one."""
+        """The size of an expression over dimensions, which exists since shapes were checked."""
         size = size_of(e, sizes(env))
         assert size is not None
         return size
@@ -434,7 +434,7 @@ class Flows(Algebra[Flow, Env[Flow]]):
         return Letter(e.index, label, ZERO, self.counted(e, env))
 
     def counted(self, e: Bind, env: Env[Flow]) -> Size:
-        """How many values a binder's index takes."""
+        """The number of values of a binder's index."""
         if e.lower is not None and e.upper is not None:
             return self.count(e.lower, e.upper, env)
         return env.index[e.index].count
@@ -475,7 +475,7 @@ class Flows(Algebra[Flow, Env[Flow]]):
         return v
 
     def joined(self, args: list[Flow], axes: Mapping[str, Axis]) -> Flow:
-        """What a result over all arguments is made of; ``axes`` or, if none are given, all."""
+        """The parts of a result over all arguments; ``axes`` or, if none are given, all axes."""
         if not axes:
             axes = {}
             for label in dict.fromkeys(k for v in args for k in v.axes):
@@ -491,7 +491,7 @@ class Flows(Algebra[Flow, Env[Flow]]):
         )
 
     def merged(self, label: str, axes: list[Axis]) -> Axis:
-        """One axis for several that line up."""
+        """One axis for several that are aligned."""
         out = axes[0]
         for a in axes[1:]:
             size = a.size if out.size == ONE else out.size if a.size == ONE else None
@@ -528,7 +528,7 @@ class Flows(Algebra[Flow, Env[Flow]]):
         return replace(out, live=False) if op in FLAT else out
 
     def contract(self, a: Flow, b: Flow, over: tuple[str, ...]) -> Flow:
-        """2 operations for each entry of either factor's axes."""
+        """The flow of a product, at 2 operations for each entry of either factor's axes."""
         every = self.joined([a, b], {})
         if not every.const:
             self.spend(True, every.entries * Size.of(2), (a, b))
@@ -542,7 +542,7 @@ class Flows(Algebra[Flow, Env[Flow]]):
 
 
 def sizes(env: Env[Any]) -> Callable[[Ref], Size | None]:
-    """What names mean as sizes, seen from inside ``env``."""
+    """The sizes that names mean inside ``env``."""
 
     def lookup(r: Ref) -> Size | None:
         if env.arguments is None:
@@ -554,6 +554,6 @@ def sizes(env: Env[Any]) -> Callable[[Ref], Size | None]:
 
 
 def with_place(old: Axis, axes: Mapping[str, Axis]) -> dict[str, Axis]:
-    """Axes that replace an axis of positions count positions."""
+    """Axes that replace an axis of positions, marked as counting positions."""
     return {k: a if a.place or k == BATCH else replace(a, place=old.place)
             for k, a in axes.items()}  # fmt: skip

@@ -44,10 +44,10 @@ def kind_of(op: str, kinds: Sequence[str]) -> str:
 def interval_of(
     op: str, of: Sequence[Interval | None], within: Interval = LONG, count: int = 1
 ) -> Interval | None:  # fmt: skip
-    """The interval of an operation among whole numbers, None where it may leave ``within``.
+    """The interval of an operation on integers; None where it may leave ``within``.
 
-    ``count`` is how many terms a sum or a product of matrices adds up. Remainders and quotients by
-    what may be 0 have none either: floats have a value for them.
+    ``count`` is the number of terms that a sum or a product of matrices adds up. Remainders and
+    quotients by a possible 0 have none either: floats have a value for them.
     """
     if not of or any(x is None for x in of):
         return None

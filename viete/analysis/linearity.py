@@ -46,7 +46,7 @@ FOLDS = frozenset(("sum", "mean", "concat"))  # over a letter
 
 @dataclass(frozen=True)
 class Summand:
-    """One term of a formula: ``context`` with ``focus`` in its place."""
+    """One term of a formula: ``context`` with ``focus`` at its place."""
 
     focus: Expr
     context: Expr = HOLE
@@ -65,7 +65,7 @@ class Summand:
 
 
 def filled(context: Expr, focus: Expr) -> Expr:
-    """A context with what stands in its place."""
+    """A context with a formula at its place."""
     return focus if context is HOLE else replaced(context, {HOLE: focus})
 
 
@@ -77,7 +77,7 @@ def through(context: Expr) -> Iterator[Expr]:
 
 
 class Linearity(Dependent):
-    """The terms of formulas of one card.
+    """Splits formulas of one card into terms.
 
     ``held`` are the kinds of factors that are held. ``lengths`` are the lengths of texts, where the
     card has numbers for them.
@@ -94,7 +94,7 @@ class Linearity(Dependent):
     # -- the terms ---------------------------------------------------------------------------------
 
     def parts(self, e: Expr) -> list[Summand]:
-        """The terms of a formula, in reading order; together they are the formula."""
+        """The terms of a formula, in reading order; they add up to the formula."""
         if e not in self.found:
             self.found[e] = self.split(e)
         return self.found[e]
@@ -129,7 +129,7 @@ class Linearity(Dependent):
         return [Summand(e, kind=UNOPENED)]
 
     def level(self, term: Expr, e: Expr) -> Expr:
-        """A term of a sum with as many axes as the sum: a vector along every row, as a matrix."""
+        """A term with as many axes as its sum: a vector is repeated along the rows of a matrix."""
         shape = self.shape(e)
         if (missing := len(shape) - self.rank(term)) <= 0 or self.depends(term):
             return term
@@ -141,7 +141,7 @@ class Linearity(Dependent):
         return Table(tuple(ranges), Pick(term, items) if items else term)
 
     def under(self, e: Expr, k: int) -> list[Summand]:
-        """The terms of an operation that is linear in its k-th part, as no other depends."""
+        """The terms of an operation that is linear in its k-th part, the only one that depends."""
         if any(self.depends(x) for j, x in enumerate(e.children) if j != k):
             return [Summand(e, kind=UNOPENED)]
         before, after = e.children[:k], e.children[k + 1 :]
@@ -163,7 +163,7 @@ class Linearity(Dependent):
         return out
 
     def nothing(self, e: Expr, op: str) -> Expr:
-        """Zeros in the place of a part, of its width where that counts."""
+        """Zeros that replace a part, with its width where that matters."""
         return num(0) if op == "where" else Apply("times", (num(0), e))
 
     def product(self, e: Apply) -> list[Summand]:
@@ -187,9 +187,9 @@ class Linearity(Dependent):
         return found or [k for k, a in enumerate(e.args) if self.sums_given(a)][:1]
 
     def sums_given(self, e: Expr) -> bool:
-        """Whether it is a sum with inputs in it, as those of token and position, or linear in one.
+        """Whether a formula is a sum with inputs, such as token and position, or linear in one.
 
-        Its terms are terms of their own, though no equation makes them.
+        Its terms count separately, though no equation makes them.
         """
         if not self.is_given(e) or not isinstance(e, Apply):
             return False
@@ -201,7 +201,7 @@ class Linearity(Dependent):
         return all(p.kind in (ATOM, CONSTANT) for p in self.parts(e))
 
     def call(self, e: Apply) -> list[Summand]:
-        """The terms of a call: of its argument where it is linear, else of its definition."""
+        """The terms of a call: of its argument if it is linear, else of its definition."""
         dependent = self.places(e)
         if len(dependent) == 1 and self.degree_of(e.op, len(e.args), dependent[0]) == 1:
             return self.under(e, dependent[0])
@@ -211,7 +211,7 @@ class Linearity(Dependent):
     # -- the degree of a function ------------------------------------------------------------------
 
     def degree_of(self, name: str, count: int, k: int) -> int | None:
-        """The degree of a function in its k-th argument: 0, 1, or None where it is not linear."""
+        """The degree of a function in its k-th argument: 0, 1, or None if it is not linear."""
         key = name, (count, k)
         if key not in self.degrees:
             symbol = self.card.function[name].arguments[k].symbol.key
@@ -256,7 +256,7 @@ def is_sum(e: Expr) -> bool:
 
 
 def repicked(e: Pick, value: Expr) -> Pick:
-    """The same rows and entries of another value; what is counted from the end still is."""
+    """The same rows and entries of another value; places counted from the end stay so."""
     ends = [e.from_end(k) for k in range(len(e.items))]
     return Pick(value, tuple(
         x if k is None else place_from_end(value, axis, k)
@@ -265,7 +265,7 @@ def repicked(e: Pick, value: Expr) -> Pick:
 
 
 def negative(e: Expr) -> Expr:
-    """With the other sign."""
+    """A formula with the other sign."""
     return Apply("neg", (e,))
 
 

@@ -39,7 +39,7 @@ class Mask:
 def mask_of_where(
     e: Apply, sides: tuple[Mask | None, Mask | None], labels: Mapping[str, str], sizes: Sizes
 ) -> Mask | None:
-    """The mask of ``where(condition, a, b)``: of its condition, or one that its sides have.
+    """The mask of ``where(condition, a, b)``: of its condition, or of its sides.
 
     ``sides`` are the masks of a and b, ``labels`` maps index letters to axes, ``sizes`` gives the
     sizes of names.
@@ -59,7 +59,7 @@ def mask_of_where(
 
 
 def mask_of_condition(e: Apply, labels: Mapping[str, str], sizes: Sizes) -> Mask | None:
-    """The mask of ``where(k <= j, shown, other)``, or None if it is none that can be read."""
+    """The mask of ``where(k <= j, shown, other)``; None for a condition of another form."""
     condition, shown, other = e.args
     kind = blank(other)
     if kind is None:
@@ -77,10 +77,10 @@ def mask_of_condition(e: Apply, labels: Mapping[str, str], sizes: Sizes) -> Mask
 
 
 def latest(place: Expr, size: Callable[[Expr], Size | None], labels: Collection[str]) -> str | None:
-    """The axis of ``labels`` whose position a place is never after.
+    """The axis of ``labels`` whose position is never before a place.
 
-    Nothing ('') for position 0, which is after none; None where no such axis is known. ``size`` is
-    that of a place, over ``@label``.
+    '' for position 0, which is after none; None where no such axis is known. ``size`` is the
+    place's, over ``@label``.
     """
     if isinstance(place, Apply) and place.op in ("max", "min") and len(place.args) == 2:
         found = [latest(x, size, labels) for x in place.args]
@@ -131,7 +131,7 @@ def conjuncts(e: Expr) -> list[Expr]:
 
 
 def blank(e: Expr) -> str | None:
-    """What a masked entry holds, if it is nothing that could be read."""
+    """The value of a masked entry, if it carries no information."""
     match e:
         case Num(value) if value == 0:
             return "0"
@@ -143,7 +143,7 @@ def blank(e: Expr) -> str | None:
 
 
 def combined(op: str, masks: list[Mask | None], const: bool) -> Mask | None:
-    """How an operation on entries passes on its arguments' masks.
+    """The mask of an operation on entries, from its arguments' masks.
 
     ``const``: whether the other arguments are fixed numbers, as in ``-inf / sqrt(d_k)``.
     """

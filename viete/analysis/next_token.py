@@ -14,9 +14,9 @@ from viete.notation.tree import Pick, Ref, walk
 def text_of(card: CardData) -> Input:
     """The input that is continued: the last one of token ids without a default, as long as a text.
 
-    It is one that has scores for its next tokens, if there is one: not an encoder's source, nor
-    the targets of a loss (``y``), wherever they stand. Where nothing is looked up, as after
-    ``x^0 = 0``, it is the first that nothing reads.
+    It has scores for its next tokens, if any input has: it is not an encoder's source, nor the
+    targets of a loss (``y``), wherever they are. Where nothing is looked up, as after ``x^0 = 0``,
+    it is the first that nothing reads.
     """
     lengths = [
         i for i in card.inputs
@@ -54,14 +54,14 @@ def scores(card: CardData) -> str:
 
 
 def score_shape(card: CardData, tokens: Input) -> tuple[Size | None, Size]:
-    """A score for each token of the vocabulary at every position of a text."""
+    """The shape of a score for each token of the vocabulary at every position of a text."""
     count = value_count(card, tokens)
     assert count is not None
     return card.size(tokens.shape[0]), count
 
 
 def value_count(card: CardData, item: Input) -> Size | None:
-    """How many values an entry of an input may have; None of real numbers."""
+    """The number of possible values of an input's entry; None for real numbers."""
     high = None if item.high is None else card.size(item.high)
     low = None if item.low is None else card.size(item.low)
     return None if high is None or low is None else high - low + Size.of(1)
@@ -69,7 +69,7 @@ def value_count(card: CardData, item: Input) -> Size | None:
 
 @memoised
 def vocabulary(card: CardData) -> Size | None:
-    """How many tokens there are for the text that goes on; None of a card without a text."""
+    """The number of tokens of the continued text; None for a card without a text."""
     try:
         return value_count(card, text_of(card))
     except VieteError:
@@ -78,7 +78,7 @@ def vocabulary(card: CardData) -> Size | None:
 
 @memoised
 def scored_tokens(card: CardData) -> Size | None:
-    """How many tokens have scores; None of a card without scores."""
+    """The number of tokens with scores; None for a card without scores."""
     try:
         return shapes_of(card).types[scores(card)].shape[1]
     except VieteError:
@@ -86,10 +86,10 @@ def scored_tokens(card: CardData) -> Size | None:
 
 
 def scored(card: CardData, tokens: Input) -> list[Equation]:
-    """What makes a score for each next token of a text that it is made of, best first.
+    """The equations that make a score for each next token of a text they read, best first.
 
-    ``logits`` comes first, then the last one; a softmax, whose entries are probabilities, after
-    all others.
+    ``logits`` comes first, then the last one; a softmax, whose entries are probabilities, after all
+    others.
     """
     shapes, shape = shapes_of(card), score_shape(card, tokens)
     after = forward_slice(card, [tokens.name])
@@ -109,14 +109,14 @@ def is_softmax(card: CardData, e: Equation) -> bool:
 
 
 def context_of(card: CardData, item: Input) -> int | None:
-    """The longest text that an input takes; None where any will do."""
+    """The longest text that an input takes; None if the length is unlimited."""
     size = card.size(item.shape[0]) if item.shape else None
     there = size is not None and size.names() <= card.greatest.keys()
     return int(size.evaluate(card.greatest)) if size is not None and there else None
 
 
 def vocabulary_size(card: CardData, tokens: Input | None = None) -> int:
-    """How many tokens there are for an input of ids, by default the text that goes on."""
+    """The number of tokens of an input of ids, by default of the continued text."""
     high = (tokens or text_of(card)).high
     size = None if high is None else card.size(high)
     assert size is not None

@@ -30,7 +30,7 @@ class Norms:
 
     @cached_property
     def all(self) -> list[Norm]:
-        """Those that are not what their definition makes of one argument."""
+        """The norms of the equations, except those with default parameters."""
         return [
             (e, y) for e in self.card.equations for y in walk(e.right)
             if isinstance(y, Apply) and self.card.library_name(y) in self.NAMES
@@ -39,21 +39,21 @@ class Norms:
         ]  # fmt: skip
 
     def is_norm(self, x: Apply) -> bool:
-        """Whether it is a norm of one argument, which the card's norms may be meant by.
+        """Whether it is a norm of one argument, which may stand for a norm of the card.
 
-        LN means layer norm, and where a card has none the norms that it has in its place.
+        LN means layer norm, or, in a card without layer norm, the norms that it has instead.
         """
         name = self.card.library_name(x)
         names = {self.card.library_name(y) for _, y in self.all}
         return name in names or (name == "LN" and bool(names))
 
     def bare(self, x: Apply) -> Apply:
-        """It without parameters, said so."""
+        """The norm explicitly without parameters: scale 1 and shift 0."""
         ones = (num(1), num(0)) if self.card.library_name(x) == "LN" else (num(1),)
         return Apply(x.op, (*x.args, *ones), 1)
 
     def of(self, x: Apply, scored: bool) -> tuple[Expr, str] | list[Expr]:
-        """The norm that is meant and what it is; or all that could be, or else one of the card."""
+        """The norm that is meant and its description; else all candidates, or one of the card's."""
         (z,) = x.args
         value = z
         while isinstance(value, Pick):
@@ -69,7 +69,7 @@ class Norms:
         return found or [Apply(y.op, (z, *y.args[1:]), y.semi)]
 
     def last(self, z: Expr) -> Expr | None:
-        """The norm before the unembedding, of anything."""
+        """The norm before the unembedding, applied to any formula."""
         own = next((o.symbol for o in self.card.operators if o.name == f"norm{CALL}"), None)
         if own is not None:
             return Apply(CALL, (Ref(own), z))
@@ -93,7 +93,7 @@ class Norms:
                 yield self.called(Apply(y.op, (z, *rest), y.semi), e, y, z, at)
 
     def block_of(self, e: Equation, read: Expr, value: Expr) -> dict[str, Expr] | None:
-        """The turn of an equation's loop in which what it reads is this value."""
+        """The turn of an equation's loop in which it reads this value."""
         if not (isinstance(read, Ref) and isinstance(value, Ref) and read.key == value.key):
             return {} if read is value and e.loop is None else None
         at: dict[str, Expr] = {}
@@ -116,12 +116,12 @@ class Norms:
         return at
 
     def number(self, index: Expr) -> Fraction | None:
-        """A block's number, where it is one."""
+        """The number of a block, if it is known."""
         size = self.card.size(index)
         return None if size is None else size.value(self.card.sizes)
 
     def called(self, plain: Apply, e: Equation, y: Apply, z: Expr, at: dict[str, Expr]) -> Expr:
-        """A norm by the function that the card has of it, if there is one."""
+        """A norm as a call of the card's function for it, if the card has one."""
         own = sorted(self.card.operators, key=lambda o: e.name not in o.definition.keys)
         for o in own:  # first what is said of this very equation
             body = body_of(self.card, o)
@@ -145,16 +145,16 @@ class Norms:
         return matrix.keys.union(*(derived.get(key, ()) for key in matrix.keys))
 
     def unembeds(self, e: Expr) -> bool:
-        """Whether it is made of the vectors that score tokens."""
+        """Whether a formula consists of the vectors that score tokens."""
         return bool(e.keys & self.scoring) and of_weights(self.card, e)
 
     def scores(self, f: Expr) -> bool:
-        """Whether a function of the card is an unembedding of its argument alone."""
+        """Whether a function of the card is an unembedding of its only argument."""
         if not isinstance(f, Ref):
             return False
         body = body_of(self.card, self.card.operator[f.symbol]).formula
         return isinstance(body, Apply) and body.op == "inner" and self.unembeds_rows(body.args[0])
 
     def unembeds_rows(self, e: Expr) -> bool:
-        """Whether it is a row of the unembedding, at a place that is an argument."""
+        """Whether a formula is a row of the unembedding, at a place that is an argument."""
         return isinstance(e, Pick) and self.unembeds(e.value)

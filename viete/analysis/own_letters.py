@@ -15,18 +15,18 @@ from viete.notation.tree import Bind, Expr
 
 
 class OwnLetters(CardSizes):
-    """What the letters of a formula's own range over, found while its type is."""
+    """The ranges of letters that only a formula declares, found while it is typed."""
 
     env: TypeEnv
 
     def places_of(self, letter: str) -> Places:
-        """The first value of a declared letter, and how many it has."""
+        """The first value of a declared letter, and the number of its values."""
         declared = next((i for i in self.model.indices if i.name == letter), None)
         first = None if declared is None else self.model.size(declared.lower)
         return first or ZERO, self.env.ranges.get(letter) or ONE
 
     def count_places(self, index: Expr, first: Size, count: Size, env: TypeEnv) -> None:
-        """Notes what a letter counts that stands, shifted perhaps, where there are ``count``."""
+        """Record the range of a letter, perhaps shifted, on an axis with ``count`` places."""
         if (head := head_of(index)) is not None and first == ONE:  # its group stands here
             each = size_of(head[1], lambda r: Size.of(r.key) if r.symbol.kind == "dim" else None)
             index, count = (head[0], count * each) if each is not None else (index, count)
@@ -55,7 +55,7 @@ class OwnLetters(CardSizes):
         env.letters.places[name] = start, end - start
 
     def ordered(self, a: Size, b: Size) -> tuple[Size, Size] | None:
-        """Two sizes, the smaller first; None where neither is known to be smaller.
+        """Two sizes, the smaller first; None if neither is known to be smaller.
 
         A text is at most as long as the card says.
         """
@@ -74,13 +74,13 @@ class OwnLetters(CardSizes):
         return None
 
     def is_limit(self, most: Size, length: Size) -> bool:
-        """Whether a size is the greatest that a text's length may be."""
+        """Whether a size is the greatest length of a text."""
         limit = next((e for n, e in self.model.lengths.items() if Size.of(n) == length), None)
         size = None if limit is None else self.model.size(limit)
         return size is not None and self.same(size, most)
 
     def over_own(self, e: Bind, env: TypeEnv) -> tuple[Type, Size]:
-        """The body of a binder whose letter has no range but where it stands; how many it takes."""
+        """The type of the body of a binder without bounds, and the number of its turns."""
         if env.letters is None:
             raise Mismatch(
                 f"the index {e.index} has no range; write {e.op}_{{{e.index}=1}}^{{…}} or declare "

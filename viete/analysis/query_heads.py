@@ -11,9 +11,9 @@ HEAD = "h"
 
 @memoised
 def query_heads(card: CardData) -> Heads | None:
-    """One letter for a group and a member of it, where a card has two; None where it has none.
+    """The letter for a group and a member of it, where a card has two; else None.
 
-    A name that the card has stays what it is.
+    A name of the card keeps its meaning.
     """
     ranges = {i.name: i for i in card.indices if i.lower == num(1)}
     symbols = tuple(card.symbols.values())

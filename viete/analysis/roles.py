@@ -46,7 +46,7 @@ ATTENTION = frozenset((QUERY, KEY, VALUE, SCORES, MASK, WEIGHTS, MIX, OUTPUT))
 
 @memoised
 def roles(card: CardData) -> tuple[tuple[str, ...], ...]:
-    """The roles of every equation of a card, each in the order of computing."""
+    """The roles of every equation of a card, each in the order of computation."""
     return Recognition(card).roles()
 
 
@@ -110,7 +110,7 @@ class Recognition:
             yield from [NORM] * self.traits.divides_by_root(e)
 
     def function(self, k: int, e: Apply) -> Iterator[str]:
-        """The role of a named function: a norm, a mask, a softmax, or what bends each entry."""
+        """The role of a named function: a norm, a mask, a softmax, or nonlinear on each entry."""
         name, body = self.card.library_name(e), self.card.function[e.op].body
         if name == "softmax":
             yield WEIGHTS if self.over_positions(e.args[0]) else PROBABILITIES
@@ -124,14 +124,14 @@ class Recognition:
             yield SQUEEZE if self.unembeds(k) or self.over_positions(e) else MLP
 
     def bends(self, e: Expr) -> bool:
-        """Whether it applies a function that takes each entry by itself and is not linear in it."""
+        """Whether a formula applies a nonlinear function to each entry."""
         if not isinstance(e, Apply) or e.op not in self.card.function:
             return False
         found = list(bodies(self.card, self.card.function[e.op].body))
         return not any(map(joins, found)) and any(map(bent, found))
 
     def feeds(self, k: int) -> bool:
-        """Whether an equation makes rows for positions of what was multiplied with weights."""
+        """Whether an equation makes rows, for positions, of a product with weights."""
         rows = self.uses.shapes.types[self.card.equations[k].name].shape
         makers = {j for j in self.uses.makers[k] if j != k}
         return len(rows) == 2 and (self.projects(k) or any(map(self.projects, makers)))
@@ -147,7 +147,7 @@ class Recognition:
     # -- several -----------------------------------------------------------------------------------
 
     def trace(self, k: int) -> None:
-        """What equation k's products say about the makers of what they read."""
+        """Give roles to the makers of the values that equation k's products read."""
         reads = {r.name for r in self.traits.reads[k]}
         for x in walk(self.card.equations[k].right):
             if not (isinstance(x, Apply) and x.op == "prod"):
@@ -167,7 +167,7 @@ class Recognition:
                     self.mark(k, b if pattern[0] in self.lengths else a, VALUE)
 
     def mark(self, k: int, e: Expr, role: str) -> None:
-        """The makers of what a formula reads play a role, and theirs where they only turn it."""
+        """Give a role to the makers of the values that a formula reads, through rotations."""
         for ref, bound in references(e):
             for j, _ in self.uses.definitions.of(k, ref, bound):
                 found = self.read.setdefault(j, {})
@@ -186,7 +186,7 @@ class Recognition:
         )  # fmt: skip
 
     def spread(self, own: list[list[str]]) -> None:
-        """Projections around attention and the MLP belong to them."""
+        """Give projections around attention and the MLP their roles."""
         for k, found in enumerate(own):
             if not found and self.projects(k):
                 last = {own[j][-1] for j in self.uses.makers[k] if own[j]}
@@ -200,7 +200,7 @@ class Recognition:
                 found += [POSITIONS] * any(True for _ in sums(self.card.equations[k].right))
 
     def beside(self, own: list[list[str]]) -> None:
-        """What stands beside attention and the MLP, by who reads it."""
+        """Give roles to equations beside attention and the MLP, by their readers."""
         side = SideRoles(self.card, self.uses, self.lengths)
         for k, makers in side.places():
             if free := {j for j in makers if not own[j]}:
@@ -243,7 +243,7 @@ class Recognition:
 
 
 def hides(e: Expr) -> bool:
-    """Whether a definition writes −∞ in place of what may not be seen."""
+    """Whether a definition writes −∞ for entries that must not be seen."""
     return any(
         isinstance(x, Apply) and x.op == "where" and any(
             isinstance(y, Apply) and y.op in ("inf", "neg") and "inf" in {
@@ -253,18 +253,18 @@ def hides(e: Expr) -> bool:
 
 
 def joins(e: Expr) -> bool:
-    """Whether a definition of rows makes one entry of several."""
+    """Whether a definition of rows makes one entry from several."""
     return any(isinstance(x, Table | Bind) or (isinstance(x, Apply) and len(x.args) == 1
                and x.op in REDUCTIONS) for x in walk(e))  # fmt: skip
 
 
 def bent(e: Expr) -> bool:
-    """Whether a definition of one entry is not linear in it."""
+    """Whether a definition of one entry is nonlinear in it."""
     return any(isinstance(x, Apply) and (x.op == "exp" or is_bent(x)) for x in walk(e))
 
 
 def is_bent(e: Apply) -> bool:
-    """Whether it is an operation on an entry that is not linear: erf, tanh, the greater of two."""
+    """Whether a formula is a nonlinear operation on an entry: erf, tanh, a maximum of two."""
     return e.op in ("erf", "tanh") or (e.op == "max" and len(e.args) == 2)
 
 

@@ -17,7 +17,7 @@ from viete.notation.tree import MEASURES, Apply, Bind, Expr, Table, rebuilt, wal
 
 
 def with_named_sizes(card: CardData, old: CardData) -> CardData:
-    """The model with names for the sizes in those of its formulas that are not ``old``'s.
+    """The model with names for the sizes in its formulas that are not ``old``'s.
 
     Raises VieteError where the formulas do not fit together.
     """
@@ -32,18 +32,18 @@ def with_named_sizes(card: CardData, old: CardData) -> CardData:
 
 
 def measures(e: Expr) -> bool:
-    """Whether a formula asks for a size."""
+    """Whether a formula contains a size such as ``cols(x)``."""
     return any(isinstance(x, Apply) and x.op in MEASURES for x in walk(e))
 
 
 class Measuring(Shapes):
-    """`Shapes` to which ``cols(x)`` is a size like any other."""
+    """A variant of `Shapes` in which ``cols(x)`` is a size."""
 
     def measure(self, env: TypeEnv) -> Callable[[Apply], Size | None]:
         return lambda x: self.of(x, env).size
 
     def spelled(self, e: Expr, env: TypeEnv) -> Expr:
-        """A formula of the card with sizes by their names."""
+        """A formula of the card with names for its sizes."""
         if isinstance(e, Apply) and e.op in MEASURES:
             size = self.of(e, env).size
             return e if size is None else self.model.size_expr(size)

@@ -39,7 +39,7 @@ class Subscript:
     end: int = 0
 
     def of(self, e: Expr, axis: int) -> Expr:
-        """The index, as it is said of a formula."""
+        """The index as written for a formula."""
         return place_from_end(e, axis, self.end) if self.at is None else self.at
 
 
@@ -50,20 +50,20 @@ def place(e: Pick, axis: int) -> Subscript:
 
 
 class Rows:
-    """Rows and entries of formulas of a card, pushed as far in as they go."""
+    """Rows and entries of a card's formulas, pushed inwards as far as possible."""
 
     def __init__(self, lines: Linearity) -> None:
         self.lines, self.card = lines, lines.card
 
     def pushed(self, e: Expr) -> Expr:
-        """A formula in which rows and entries are those of the values in it."""
+        """A formula in which rows and entries are taken of the values in it."""
         e = rebuilt(e, [self.pushed(x) for x in e.children])
         if isinstance(e, Pick) and not isinstance(e.value, Ref):
             return self.picked(e.value, e)
         return e
 
     def picked(self, value: Expr, e: Pick) -> Expr:
-        """The items of a pick of another value."""
+        """A pick of another value with the same items."""
         rank, items = self.lines.rank(value), e.items
         if any(isinstance(x, Slice) and x is not ALL for x in items) or any(
             not isinstance(x, Slice) and self.lines.rank(x) for x in items
@@ -78,7 +78,7 @@ class Rows:
         return value if len(places) < 2 or places[1] is None else self.column(value, places[1])
 
     def row(self, e: Expr, at: Subscript) -> Expr:
-        """One row of a matrix; of what goes along every row, itself."""
+        """One row of a matrix; a value that is repeated along rows is unchanged."""
         if self.lines.rank(e) < 2:
             return e
         match e:
@@ -113,7 +113,7 @@ class Rows:
         return Pick(e, (at.of(e, 0),))
 
     def vector(self, e: Expr, letter: str) -> Expr | None:
-        """What has these entries, by their letter: of ``2 u_k + v_{j,k}`` that is ``2 u + v_j``."""
+        """The vector with these entries, by their letter: ``2 u + v_j`` for ``2 u_k + v_{j,k}``."""
         match e:
             case Pick(value, (*items, Idx(name))) if name == letter and not any(
                 letter in x.free for x in (value, *items) if isinstance(x, Expr)
@@ -141,7 +141,7 @@ class Rows:
         return Pick(e, (ALL, at.of(e, 1)))
 
     def entry(self, e: Expr, at: Subscript) -> Expr:
-        """One entry of a vector; of a number, itself."""
+        """One entry of a vector; a number is unchanged."""
         if not self.lines.rank(e):
             return e
         if self.lines.shape(e)[0].number() == 1:  # which goes along all the others
@@ -166,11 +166,11 @@ class Rows:
         return Pick(e, (at.of(e, 0),))
 
     def by_row(self, body: Expr) -> bool:
-        """Whether a definition takes each row by itself."""
+        """Whether a definition acts on each row separately."""
         return self.made_of(body, ROWS_OF)
 
     def by_entry(self, body: Expr) -> bool:
-        """Whether a definition takes each entry by itself."""
+        """Whether a definition acts on each entry separately."""
         return self.made_of(body, ENTRYWISE)
 
     def made_of(self, body: Expr, ops: frozenset[str]) -> bool:

@@ -29,15 +29,15 @@ MOST_TYPED = 2_000  # formulas of which the types are kept, for each of a few de
 
 @memoised
 def shapes_of(card: CardData) -> Shapes:
-    """The type of every value, found and checked once; raises VieteError where one is wrong."""
+    """The type of every value, checked once; raises VieteError where one is wrong."""
     return Shapes(card)
 
 
 @lru_cache(maxsize=128)
 def typed(*declared: Hashable) -> dict[tuple[Hashable, ...], Type]:
-    """The types found so far under what is declared, of equations and of functions.
+    """The known types of equations and functions, by their declarations.
 
-    Each is kept by the types of what it is made of: a rewriting leaves most of a card as it was.
+    Each is stored by the types of its parts: a rewriting leaves most of a card unchanged.
     """
     return {}
 
@@ -134,7 +134,7 @@ class Shapes(TypingRules):
         self.types[equation.name] = self.in_common(equation, found, earlier)
 
     def right_side(self, equation: Equation) -> Type:
-        """The type of a right side, which follows from those of the names in it."""
+        """The type of a right side, from the types of the names in it."""
         e, letters = equation.right, frozenset(equation.left.symbol.slots)
         key = (e, letters, *map(self.types.get, e.keys))
         if key not in self.typed:
@@ -144,7 +144,7 @@ class Shapes(TypingRules):
         return self.typed[key]
 
     def in_common(self, equation: Equation, found: Type, earlier: Type | None) -> Type:
-        """The type of a value that several equations make; a derivative is a real number."""
+        """The type of a value of several equations; a derivative is a real number."""
         if equation.left.symbol.base.startswith("partial{"):
             return replace(found, kind=REAL, interval=None)
         earlier = self.several.get(equation.name, earlier)
@@ -173,7 +173,7 @@ class Shapes(TypingRules):
         self.types[equation.name] = replace(found, family=family)
 
     def defined(self, operator: Operator) -> None:
-        """That what a function replaces is a value of the card."""
+        """Check that a function replaces a value of the card."""
         e = operator.definition
         if not (isinstance(e, Apply) and e.op == WITH):
             return
@@ -184,7 +184,7 @@ class Shapes(TypingRules):
                                    f"take its place", *source.place(target))  # fmt: skip
 
     def claimed(self, claim: Claim) -> tuple[Type, Letters]:
-        """A claim's type, and what those of its letters count that the card declares nowhere."""
+        """The type of a claim, and the ranges of its letters that the card does not declare."""
         env, own = self.asking(claim.implication)
         found = self.located(
             claim.text, claim.implication, claim.free & env.ranges.keys(), True, env
@@ -196,9 +196,9 @@ class Shapes(TypingRules):
         return found, own
 
     def asked(self, source: Text, e: Expr) -> tuple[Type, Letters]:
-        """The type of a question, and what its own letters count.
+        """The type of a question, and the ranges of its undeclared letters.
 
-        Raises VieteError where that is of no type, or a letter counts nothing in it.
+        Raises VieteError where it has no type, or a letter has no range.
         """
         env, own = self.asking(e)
         found = self.located(source, e, e.free & env.ranges.keys(), True, env)
@@ -206,14 +206,14 @@ class Shapes(TypingRules):
         return found, own
 
     def asking(self, e: Expr) -> tuple[TypeEnv, Letters]:
-        """The names in force in a question or a claim, and its own letters, of which they learn."""
+        """The environment of a question or a claim, and its letters, whose ranges are filled in."""
         own = Letters()
         ranges = {**self.env.ranges, **dict.fromkeys(self.model.block_letters(e))}
         shared = dict.fromkeys(repeated(e, frozenset()))
         return replace(self.env, letters=own, ranges=ranges, shared=shared), own
 
     def check_letters(self, source: Text, letters: frozenset[str], own: Letters) -> None:
-        """That every letter counts something."""
+        """Check that every letter has a range."""
         if loose := sorted(letters - own.places.keys()):
             raise source.error(
                 f"the letter {loose[0]} counts no rows, columns, heads or blocks here",
@@ -245,7 +245,7 @@ class Shapes(TypingRules):
             raise source.error(error.message, *source.place(error.node)) from None
 
     def axis_letters(self, letters: tuple[str, ...]) -> frozenset[str]:
-        """Index letters that become array axes: all but those of block loops."""
+        """The index letters that become array axes: all but those of block loops."""
         return frozenset(letters) - self.model.loop_letters
 
     # -- sizes -------------------------------------------------------------------------------------
@@ -267,7 +267,7 @@ class Shapes(TypingRules):
 
 
 def check_inlined(card: CardData) -> None:
-    """Raises VieteError at a definition or equation with too many operations once it is inlined.
+    """Raise VieteError at a definition or equation with too many operations after inlining.
 
     Functions that call each other twice double at every step: twenty short lines would be a million
     operations, which no card means and no run survives.

@@ -23,13 +23,13 @@ POOL = "pool"  # one position for the whole text
 
 
 class SideRoles:
-    """Finds these roles of one card's equations, given the others' and the lengths of texts."""
+    """Finds side roles of one card's equations, given other roles and the lengths of texts."""
 
     def __init__(self, card: CardData, uses: DefUse, lengths: list[Size]) -> None:
         self.card, self.uses, self.lengths = card, uses, lengths
 
     def places(self) -> Iterator[tuple[int, set[int]]]:
-        """Equations that look up rows of a parameter by computed places, and who makes these."""
+        """Equations that look up rows of a parameter by computed places, and the places' makers."""
         for k, e in enumerate(self.card.equations):
             bound = {ref: letters for ref, letters in references(e.right)}
             for x in walk(e.right):
@@ -43,12 +43,12 @@ class SideRoles:
                         yield k, found
 
     def counts_positions(self, k: int) -> bool:
-        """Whether a value has one entry for every position."""
+        """Whether a value has one entry for each position."""
         shape = self.uses.shapes.types[self.card.equations[k].name].shape
         return len(shape) == 1 and shape[0] in self.lengths
 
     def adds_by_places(self, k: int) -> bool:
-        """Whether entries are computed from the numbers of their places, and from no input."""
+        """Whether entries depend on the numbers of their places, and on no input."""
         shape = self.uses.shapes.types[self.card.equations[k].name].shape
         over_pairs = len(shape) == 2 and all(s in self.lengths for s in shape)
         return over_pairs and not self.uses.inputs_of(k) and counts_rows(
@@ -56,7 +56,7 @@ class SideRoles:
         )  # fmt: skip
 
     def weighs(self, k: int, own: list[list[str]], mlp: set[str]) -> frozenset[int]:
-        """What stands between a value and the MLP that reads it; nothing where none does."""
+        """The equations between a value and the MLP that reads it; empty if none does."""
 
         def on(j: int) -> list[int]:
             return [r for r in self.uses.readers[j] if not own[r]]
@@ -66,7 +66,7 @@ class SideRoles:
             frozenset())  # fmt: skip
 
     def divides(self, k: int) -> bool:
-        """Whether rows are divided by it, and it is the root of a mean."""
+        """Whether an equation is the root of a mean, and rows are divided by its value."""
         e = self.card.equations[k]
         if not (isinstance(e.right, Apply) and e.right.op == "sqrt" and any(
             isinstance(x, Apply | Bind) and x.op == "mean" for x in walk(e.right))):  # fmt: skip
@@ -77,7 +77,7 @@ class SideRoles:
         )  # fmt: skip
 
     def pools(self, k: int) -> bool:
-        """Whether it reads one position by its number, and has none itself."""
+        """Whether an equation reads one position by its number, and its value has no positions."""
         e = self.card.equations[k]
         if any(s in self.lengths for s in self.uses.shapes.types[e.name].shape):
             return False
@@ -91,7 +91,7 @@ class SideRoles:
 
 
 def by_own_sum(e: Expr) -> bool:
-    """Whether a value is divided by its own sum."""
+    """Whether a value is divided by its sum."""
     return isinstance(e, Apply) and e.op == "div" and (
         e.args[1] == Apply("sum", (e.args[0],))
     )  # fmt: skip

@@ -21,7 +21,7 @@ from viete.notation.tree import Apply, Bind, Expr, Idx, Pick, Ref, refs
 
 @dataclass(frozen=True)
 class SparseSum:
-    """``∑_letter term``, of whose rows all are 0 but those where ``factor`` is not.
+    """``∑_letter term``, whose rows are 0 except where ``factor`` is not.
 
     ``inside`` are the equations, in order, of values that nothing else reads, and ``rows`` the
     names whose own rows (or columns, of a vector) are those of the sum, by the label of that axis.
@@ -37,7 +37,7 @@ class SparseSum:
 
 @memoised
 def sparse_sums(card: CardData) -> dict[str, SparseSum]:
-    """The sparse sums among a card's equations, by the names of the values that they make."""
+    """The sparse sums among a card's equations, by the names of their values."""
     kept = {e.name: (e, f) for e in card.equations if (f := sparse_factor(card, e)) is not None}
     if not kept:  # most cards have none: what each row is made of need not be found
         return {}
@@ -66,7 +66,7 @@ def sparse_factor(card: CardData, e: Equation) -> Expr | None:
 def sparse_sum(
     card: CardData, e: Equation, factor: Expr, known: dict[str, Flow], alone: dict[str, bool]
 ) -> SparseSum:
-    """What an equation says as a sparse sum."""
+    """An equation as a sparse sum."""
     assert isinstance(e.right, Bind)
     letter, term = e.right.index, e.right.body
     inside = only_inside(card, e, letter, alone)
@@ -79,7 +79,7 @@ def sparse_sum(
 def only_inside(
     card: CardData, e: Equation, letter: str, alone: dict[str, bool]
 ) -> tuple[Equation, ...]:
-    """The equations of members of the letter's family that are read by this sum alone."""
+    """The equations of members of the letter's family that only this sum reads."""
     before = card.equations[: card.equations.index(e)]
     inside: list[Equation] = []
     for x in reversed(before):
@@ -97,7 +97,7 @@ def only_inside(
 
 
 def factors(e: Expr) -> Iterator[Expr]:
-    """What a product is 0 with: its factors, by entries and on the left of a matrix product."""
+    """The parts that make a product 0: entrywise factors, and the left one of a matrix product."""
     match e:
         case Apply("had" | "times", (a, b)):
             yield from (a, b)
@@ -108,7 +108,7 @@ def factors(e: Expr) -> Iterator[Expr]:
 
 
 def has_zeros(card: CardData, e: Expr) -> bool:
-    """Whether most of an expression is 0: made of `top` by what keeps a 0 as it is."""
+    """Whether most of an expression is 0: made by `top`, then by operations that keep zeros."""
     match card.library_name(e), e:
         case "top", _:
             return True

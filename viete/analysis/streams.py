@@ -14,7 +14,7 @@ from viete.notation.tree import Ref
 
 @memoised
 def streams(card: CardData) -> frozenset[Use]:
-    """The uses by which the streams go on: each is one of ``def_use(card).all`` and ``added``."""
+    """The uses that continue the streams: each is one of ``def_use(card).all`` and ``added``."""
     uses = def_use(card)
     out: set[Use] = set()
     taken: set[tuple[Ref, Loop | None]] = set()

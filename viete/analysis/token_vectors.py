@@ -47,7 +47,7 @@ def question_scope(card: CardData) -> Scope:
 
 
 def second_name(card: CardData, name: str) -> Callable[[], Expr] | None:
-    """What papers call W_U, E or W_E, and p, on a card that may call it otherwise or lack it."""
+    """The meaning of W_U, E or W_E, and p on a card with other names; None for any other name."""
     if name not in SECOND_NAMES or name in card.symbols:
         return None
     bases = {s.base for s in card.symbols.values()}
@@ -64,7 +64,7 @@ def second_name(card: CardData, name: str) -> Callable[[], Expr] | None:
 
 
 def position_vectors(card: CardData) -> Expr:
-    """Raises VieteError: what a card without the name has in the place of position vectors."""
+    """Raise VieteError with what the card has instead of position vectors."""
     kinds = flows_of(card).embeddings.kinds()
     tables = [p.symbol.key for p in card.parameters if "position" in kinds[p.name]]
     raise VieteError(
@@ -76,7 +76,7 @@ def position_vectors(card: CardData) -> Expr:
 
 
 def turned(card: CardData) -> Expr:
-    """The unembedding with a column for each token, as weights of their own have it."""
+    """The unembedding with a column for each token, as a separate weight matrix has it."""
     matrix, axis = unembedding_matrix(card)
     return matrix if axis else Apply("T", (matrix,))
 
@@ -90,7 +90,7 @@ def rows_of_tokens(card: CardData) -> Expr:
 def over_tokens(card: CardData, value: Expr, axis: int, exactly: bool = False) -> bool:
     """Whether an axis of a formula may have a place for each token; ``exactly``: by its name.
 
-    Without that a number that is as large counts, and so does an axis of unknown size.
+    Otherwise an equal number counts, and so does an axis of unknown size.
     """
     shapes, sizes = shapes_of(card), [s for s in (vocabulary(card), scored_tokens(card)) if s]
     try:
@@ -119,7 +119,7 @@ def embedding(card: CardData, token: Expr) -> Expr:
 
 @memoised
 def embeddings(card: CardData) -> tuple[Expr, ...]:
-    """The matrices of weights of which a token of the text picks a row."""
+    """The weight matrices of which a token of the text picks a row."""
     size = vocabulary(card)
     kinds = flows_of(card).embeddings.kinds()
     return tuple(
@@ -129,10 +129,10 @@ def embeddings(card: CardData) -> tuple[Expr, ...]:
 
 
 def unembedding(card: CardData, token: Expr) -> Expr:
-    """The vector with which the last row of the stream has the token's score as product: ``U[5]``.
+    """The vector whose product with the last row of the stream is the token's score: ``U[5]``.
 
-    It is d long. What is done to the scores after that product, as a bias or a cap, is no part of
-    it. Raises VieteError for a card without scores of tokens, and where no product makes them.
+    It has d entries. Later changes of the scores, such as a bias or a cap, are not included. Raises
+    VieteError for a card without scores of tokens, and where no product makes them.
     """
     matrix, axis = unembedding_matrix(card)
     return (column if axis else row)(card, matrix, token)
@@ -140,7 +140,7 @@ def unembedding(card: CardData, token: Expr) -> Expr:
 
 @memoised
 def unembedding_matrix(card: CardData) -> tuple[Expr, int]:
-    """The matrix of weights that makes the scores, and its axis that has one place a token."""
+    """The weight matrix that makes the scores, and its axis with one place per token."""
     size, own = scored_tokens(card), card.symbols.get(UNEMBEDDING)
     if size is None:
         raise VieteError(f"{card.title} has no unembedding: none of its values scores the tokens")
@@ -159,7 +159,7 @@ def unembedding_matrix(card: CardData) -> tuple[Expr, int]:
 
 
 def products(card: CardData, e: Expr, axis: int, size: Size) -> Iterator[tuple[Expr, int]]:
-    """The weights in products that an axis of a formula comes from, the nearest first."""
+    """The weights in the products that make an axis of a formula, the nearest first."""
     shapes = shapes_of(card)
     match e:
         case Ref() if made := [x.right for x in card.equations if x.name == e.key]:
@@ -180,7 +180,7 @@ def products(card: CardData, e: Expr, axis: int, size: Size) -> Iterator[tuple[E
 
 
 def widest(card: CardData, x: Expr, other: Expr, axis: int) -> Expr:
-    """A factor with those beside it that are weights too: of ``(z W) V`` the product ``W V``."""
+    """A factor with neighbouring weights: in ``(z W) V`` the product ``W V``."""
     while isinstance(other, Apply) and other.op == "prod" and of_weights(card, other.args[axis]):
         x = Apply("prod", (other.args[1], x) if axis else (x, other.args[0]))
         other = other.args[1 - axis]
@@ -188,7 +188,7 @@ def widest(card: CardData, x: Expr, other: Expr, axis: int) -> Expr:
 
 
 def row(card: CardData, m: Expr, k: Expr) -> Expr:
-    """A row of a matrix, by as few operations as its formula allows."""
+    """A row of a matrix, by as few operations as possible."""
     match m:
         case Apply("T", (x,)):
             return column(card, x, k)

@@ -19,9 +19,9 @@ from viete.notation.tree import Apply, Bind, Expr, Idx, Pick, Ref, Table, walk
 
 @dataclass(frozen=True)
 class Generation:
-    """How a card writes text: row j of equation ``scores`` is about what follows token j.
+    """How a card generates text: row j of equation ``scores`` is about the token after token j.
 
-    ``probabilities`` says that the scores are some already, a softmax of something unnamed.
+    ``probabilities`` says that the scores are probabilities, a softmax of an unnamed value.
     """
 
     tokens: Input
@@ -43,7 +43,7 @@ class Traits:
         self.embeddings = flows.embeddings.kinds()
 
     def generation(self) -> Generation | None:
-        """For a card that gives logits over its own tokens and whose positions see no later one."""
+        """The `Generation` of a card with logits over its tokens that see no later ones."""
         try:
             tokens = text_of(self.model)
         except VieteError:
@@ -58,10 +58,10 @@ class Traits:
         return None
 
     def is_causal(self, k: int, tokens: str, length: Size) -> bool:
-        """Whether equation k's row j depends on ``tokens`` up to position j only, and on those.
+        """Whether equation k's row j depends on ``tokens``, and only on those up to position j.
 
-        Of rows that the number of a block picks, as x_{i-1} in a loop over the text, that is not
-        known, and the answer is no.
+        For rows picked by a block number, as x_{i-1} in a loop over the text, this is unknown and
+        the answer is no.
         """
         if tokens not in self.uses.inputs_of(k):
             return False
@@ -82,7 +82,7 @@ class Traits:
         return True
 
     def masked(self, past: bool) -> list[tuple[int, list[str]]]:
-        """Equations that sum over positions, only up to their own or all, and of which values."""
+        """Equations that sum over positions, only up to their own or all, and the summed values."""
         out = []
         for k, reads in enumerate(self.reads):
             seen = [r for r in reads if r.summed and r.name in self.uses.by_name]
@@ -94,7 +94,7 @@ class Traits:
         return out
 
     def residuals(self) -> list[tuple[int, list[Ref]]]:
-        """Equations that add a value to what was computed from it, and those values."""
+        """Equations that add a value to something computed from it, and those values."""
         out = []
         for k in range(len(self.model.equations)):
             if found := dict.fromkeys(u.ref for u in self.uses.all if u.reader == k and u.added):
@@ -102,15 +102,15 @@ class Traits:
         return out
 
     def positional(self, k: int) -> list[str]:
-        """Functions of equation k that calculate with the numbers of positions; '' for itself."""
+        """Functions of equation k that compute with position numbers; '' for its own formula."""
         return self.where(k, counts_rows)
 
     def normalizing(self, k: int) -> list[str]:
-        """Functions of equation k that divide by the root of a mean; '' for itself."""
+        """Functions of equation k that divide by the root of a mean; '' for its own formula."""
         return self.where(k, self.divides_by_root)
 
     def where(self, k: int, test: Callable[[Expr], bool]) -> list[str]:
-        """The functions of equation k of whose definitions a test holds; '' for its own formula."""
+        """Functions of equation k whose definitions pass a test; '' for its own formula."""
         right = self.model.equations[k].right
         names = [f.name for f in called(self.model, right)
                  if any(map(test, bodies(self.model, f.body)))]  # fmt: skip
@@ -126,20 +126,20 @@ class Traits:
 
 
 def picks_by_block(card: CardData, e: Pick) -> bool:
-    """Whether a row or an entry is picked by the number of a block: ``x_{i-1}``."""
+    """Whether a row or an entry is picked by a block number: ``x_{i-1}``."""
     return any(not item.free.isdisjoint(card.loop_letters) for item in e.items)
 
 
 def counts_rows(e: Expr, conditions: bool = False) -> bool:
-    """Whether a table's entries are computed from the number of their row; see `numbers`."""
+    """Whether a table's entries are computed from their row numbers; see `numbers`."""
     return any(isinstance(x, Table) and x.ranges[0][0] in numbers(x.body, conditions)
                for x in walk(e))  # fmt: skip
 
 
 def numbers(e: Expr, conditions: bool = False) -> Iterator[str]:
-    """Index letters calculated with: not those that name an entry.
+    """Index letters used in arithmetic, not only as the place of an entry.
 
-    Nor are those that only stand in a condition, unless these are asked for, too.
+    Letters that are only in a condition do not count, unless ``conditions`` asks for them.
     """
     match e:
         case Idx(name):

@@ -17,9 +17,9 @@ Places = tuple[Size, Size]  # of an index letter: its first value, and how many 
 class Type:
     """``shape`` on paper (at most two sizes), the index letters it varies over, and its kind.
 
-    ``kind`` is 'real', 'int' (a whole number) or 'bool'; ``interval`` what a whole number lies in,
-    None where it may be greater than 64 bits hold. ``size`` is the symbolic value of a scalar made
-    of dimensions alone.
+    ``kind`` is 'real', 'int' (an integer) or 'bool'; ``interval`` contains the integer, and is None
+    where it may exceed 64 bits. ``size`` is the symbolic value of a scalar that consists only of
+    dimensions.
     """
 
     shape: Shape = ()
@@ -30,17 +30,17 @@ class Type:
 
     @property
     def whole(self) -> Interval | None:
-        """The interval of what is computed in whole numbers; truth values count as 0 and 1."""
+        """The interval of an integer computation; truth values count as 0 and 1."""
         return BIT if self.kind == TRUTH else self.interval
 
     @property
     def may_be_negative(self) -> bool:
-        """Whether it is not known to be whole and from 0, as targets are not that may be -100."""
+        """Whether it is not known to be a nonnegative integer, such as targets that may be -100."""
         return self.whole is None or self.whole[0] < 0
 
 
 class Mismatch(Exception):
-    """A shape error at a node of one formula; `Shapes` makes a VieteError of it."""
+    """A shape error at a node of one formula; `Shapes` turns it into a VieteError."""
 
     def __init__(self, message: str, at: Expr | None) -> None:
         super().__init__(message)
@@ -49,9 +49,9 @@ class Mismatch(Exception):
 
 @dataclass
 class Letters:
-    """What the letters of a question or a claim count that the card declares nowhere.
+    """The ranges of a question's or claim's letters that the card does not declare.
 
-    ``places`` are those of its free letters, ``bounds`` of those that binders without bounds bind.
+    ``places`` are those of its free letters, ``bounds`` those of letters of binders without bounds.
     """
 
     places: dict[str, Places] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class Letters:
 
 @dataclass(frozen=True)
 class TypeEnv:
-    """The names in force inside a function's body or a binder."""
+    """The environment of a function's body or a binder."""
 
     arguments: Mapping[str, Type] | None = None  # None outside of functions
     sizes: Mapping[str, Size] = field(default_factory=dict)
@@ -72,10 +72,10 @@ class TypeEnv:
 
     @property
     def of_library(self) -> bool:
-        """Whether these are the names in a definition of the library's kind, and no others."""
+        """Whether the environment is that of a library definition."""
         return self.arguments is not None and self.alone
 
 
 def text(shape: Shape) -> str:
-    """``(n, d)``."""
+    """A shape as text: ``(n, d)``."""
     return "(" + ", ".join(map(str, shape)) + ")"

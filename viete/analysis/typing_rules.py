@@ -55,7 +55,7 @@ ENTRYWISE = frozenset((*ELEMENTARY, *"neg abs floor add sub had times div pow mo
 
 
 class TypingRules(OwnLetters):
-    """Types of expressions over named values whose ``types`` are known."""
+    """Types expressions over named values whose ``types`` are known."""
 
     env: TypeEnv  # the names in force at the top level
 
@@ -114,11 +114,11 @@ class TypingRules(OwnLetters):
         return size_of(e, lookup, measure=self.measure(env))
 
     def measure(self, env: TypeEnv) -> Callable[[Apply], Size | None] | None:
-        """What ``cols(x)`` is as a size: none, since not every meaning could take it for one."""
+        """The size of ``cols(x)``: None, since not every meaning could take it for a size."""
         return None
 
     def letter(self, e: Idx, env: TypeEnv) -> Type:
-        """An index letter, which is a whole number from its first value on."""
+        """The type of an index letter: an integer from its first value on."""
         count, first = env.ranges.get(e.name), env.first.get(e.name)
         start = None if first is None else self.as_number(first).interval
         interval = (start or (-MOST, MOST))[0], (start or BIT)[1] + MOST
@@ -164,7 +164,7 @@ class TypingRules(OwnLetters):
         return found if family == found.family else replace(found, family=frozenset(family))
 
     def check_block(self, letter: str, index: Expr, e: Expr) -> None:
-        """That L, in the place of a block, is no value: as the last block N or L is understood."""
+        """Check that L, used as a block, is not a value: L or N means the last block."""
         named = (x for x in refs(index) if x.key in LAST and x.symbol.kind != "dim")
         if letter in self.model.loop_letters and (other := next(named, None)) is not None:
             last = next(loop.upper for loop in self.model.loops if loop.index == letter)
@@ -174,7 +174,7 @@ class TypingRules(OwnLetters):
             )  # fmt: skip
 
     def check_index(self, index: Expr, t: Type) -> None:
-        """That an index is a whole number; one of dimensions without a value may become one."""
+        """Check that an index is an integer, or may be one once dimensions have values."""
         known = None if t.size is None else self.number(t.size)
         if t.kind == TRUTH:
             raise Mismatch(f"{show(index)} cannot be an index: it is a condition", index)
@@ -270,7 +270,7 @@ class TypingRules(OwnLetters):
             raise Mismatch(f"{what} is {in_numbers(self.model, size)}, but it {MEANT} 0", node)
 
     def inside(self, e: Bind | Table, env: TypeEnv) -> TypeEnv:
-        """The names in force in the body of a binder."""
+        """The environment of the body of a binder."""
         if isinstance(e, Table):
             sizes = {i: self.needed_size(s, env) for i, s in e.ranges}
             first = {**env.first, **dict.fromkeys(sizes, Size.of(0))}
@@ -354,7 +354,7 @@ class TypingRules(OwnLetters):
         return found if found.size is not None else self.with_kind(e, args, found, env)
 
     def with_kind(self, e: Apply, args: list[Type], found: Type, env: TypeEnv) -> Type:
-        """The type of an operation with its kind and, of a whole number, its interval."""
+        """The type of an operation with its kind and, for an integer, its interval."""
         if e.op in ("T", "concat"):
             kind = kind_of("where", [t.kind for t in args])
             hull = interval_of("concat", [t.whole for t in args])
@@ -459,7 +459,7 @@ class TypingRules(OwnLetters):
         return Type((*first[:-1], sum((t.shape[-1] for t in args), ZERO)), family)
 
     def call(self, e: Apply, args: list[Type]) -> Type:
-        """A named function: its body, with the arguments' types in place of its letters."""
+        """The type of a named function's body, with the arguments' types for its letters."""
         key = (e.op, *args)
         if key not in self.typed:
             env = self.applied(e, args)
@@ -472,7 +472,7 @@ class TypingRules(OwnLetters):
         return self.typed[key]
 
     def derived_call(self, e: Apply, f: Expr, args: list[Type], env: TypeEnv) -> Type:
-        """A function of the card's values: its body, in which the card's names are in force."""
+        """The type of a function of the card's values: of its body among the card's names."""
         if isinstance(f, Bind):
             inner = self.derived_call(e, f.body, args, self.inside(f, env))
             if len(args) != 1 or not self.same_shape(inner.shape, args[0].shape):
@@ -505,7 +505,7 @@ class TypingRules(OwnLetters):
         return self.calls[key]
 
     def index_type(self, index: Expr, env: TypeEnv) -> Type:
-        """The type of an index of a function's name, a whole number."""
+        """The type of an index of a function's name, an integer."""
         t = self.of(index, env)
         if t.shape:
             raise Mismatch(f"an index is one number, and {show(index)} is {text(t.shape)}", index)
@@ -524,7 +524,7 @@ class TypingRules(OwnLetters):
         return f"in {name}({shapes}): {error.message}"
 
     def applied(self, e: Apply, args: Sequence[Type]) -> TypeEnv:
-        """What the letters of a function's definition stand for where it is applied."""
+        """The environment of a function's definition where it is applied."""
         function = self.model.function[e.op]
         # A definition's own index letters must not meet its caller's: stars keep them apart.
         types = [replace(t, family=frozenset(f + "*" for f in t.family)) for t in args]
@@ -548,7 +548,7 @@ class TypingRules(OwnLetters):
         return TypeEnv(dict(zip(keys, types, strict=True)), sizes)
 
     def align(self, types: list[Type], node: Expr, what: str) -> Shape:
-        """The shape of an entry-by-entry combination: a vector goes along every row."""
+        """The shape of an entrywise combination: a vector is repeated along every row."""
         out: Shape = ()
         for t in types:
             a, b = (out, t.shape) if len(out) >= len(t.shape) else (t.shape, out)
@@ -561,12 +561,12 @@ class TypingRules(OwnLetters):
 
 
 def is_function(e: Expr) -> bool:
-    """Whether it is the function of a call, which has no value by itself."""
+    """Whether a formula is the function of a call, which has no value by itself."""
     return (isinstance(e, Ref) and e.symbol.kind == "function") or (
         isinstance(e, Bind) and e.op == COMPOSE
     )
 
 
 def natural(t: Type) -> bool:
-    """Whether an exponent is a number like 2, so that powers of whole numbers are whole."""
+    """Whether an exponent is a number such as 2, so that powers of integers are integers."""
     return t.size is not None and t.interval is not None and t.interval[0] == t.interval[1] >= 0

@@ -18,7 +18,7 @@ from viete.notation.tree import Expr, Idx, Num, Ref, num
 
 
 def value_named(card: CardData, text: Text) -> Expr:
-    """What a name stands for; a head h of grouped queries is its group and its place in that."""
+    """The value of a name; a head h of grouped queries is its group and its place in the group."""
     heads = query_heads(card)
     if heads is None:
         return parse(text, card.scope)
@@ -39,7 +39,7 @@ def value_named(card: CardData, text: Text) -> Expr:
 
 
 def heads_counted(card: CardData, name: str) -> Heads | None:
-    """The letter that a name has for a group and a member of it; None where it has none."""
+    """The letter that a name has for a group and a member of it; else None."""
     heads = query_heads(card)
     if heads is None or name in card.symbols:
         return None
@@ -50,9 +50,9 @@ def heads_counted(card: CardData, name: str) -> Heads | None:
 def check_heads(
     card: CardData, ref: Ref, text: Text, conditions: Sequence[Expr] = ()
 ) -> None:  # fmt: skip
-    """That there are the heads of grouped queries which a name counts.
+    """Check that the heads of grouped queries that a name counts exist.
 
-    Raises VieteError, in the letter that counts them all.
+    Raises VieteError, in the letter that counts all heads.
     """
     heads = query_heads(card)
     if heads is None:
@@ -80,7 +80,7 @@ def check_heads(
 
 
 def number(card: CardData, e: Expr) -> Fraction | None:
-    """The number that a formula of dimensions is."""
+    """The value of a formula of dimensions."""
     size = card.size(e)
     return None if size is None else size.value(card.sizes)
 

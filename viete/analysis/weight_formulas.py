@@ -7,7 +7,7 @@ from viete.notation.tree import Expr, Num, refs
 
 
 def of_weights(card: CardData, e: Expr) -> bool:
-    """Whether a formula is made of weights alone, through derived names."""
+    """Whether a formula consists only of weights, through derived names."""
     derived = {d.name: d.right for d in card.derived}
     names = [x for x in refs(e) if x.symbol.kind != "dim"]
     return not isinstance(e, Num) and all(

@@ -29,10 +29,10 @@ SIGNS = dict.fromkeys(INFIX, 2) | {
 
 
 def check_well_formed(card: CardData) -> None:
-    """Names are declared once, used as they are declared, and nothing stands unbound.
+    """Check that names are declared once, used as declared, and not unbound.
 
-    Raises VieteError that says which formula is not so, and why; and whatever a card's shapes and
-    the order of its equations are refused for.
+    Raises VieteError that says which formula is wrong, and why; also for errors of shapes and of
+    the order of equations.
     """
     for source, why in faults(card):
         raise source.error(why)
@@ -40,7 +40,7 @@ def check_well_formed(card: CardData) -> None:
 
 
 def faults(card: CardData) -> Iterator[tuple[Text, str]]:
-    """What is wrong, each with where it is said."""
+    """The faults of a card, each with its place in the text."""
     declared: dict[str, list[Symbol]] = {}
     symbols = [d.symbol for d in card.dims]
     symbols += [i.symbol for i in card.inputs] + [p.symbol for p in card.parameters]

@@ -12,7 +12,7 @@ from viete.errors import VieteError
 
 
 def drawn_beside(texts: Sequence[Example], draws: int, seed: int) -> list[tuple[int, int]]:
-    """Pairs of places: beside each text so many others of its length, which may come again.
+    """Pairs of places: each text with ``draws`` others of its length, with repetition.
 
     Raises VieteError for a text without another one of its length.
     """
@@ -31,7 +31,7 @@ def drawn_beside(texts: Sequence[Example], draws: int, seed: int) -> list[tuple[
 
 
 def agreeing(keys: Sequence[Hashable], places: Any, draw: np.random.Generator) -> Any:
-    """For each place one of those whose key is the same, itself among them."""
+    """For each place, a place drawn from those with the same key, itself included."""
     groups: dict[Hashable, list[int]] = {}
     for k, key in enumerate(keys):
         groups.setdefault(key, []).append(k)

@@ -24,11 +24,11 @@ SAME = 1e-6  # of two numbers, in relation to them
 
 @dataclass(frozen=True)
 class ScrubFindings(Displayed):
-    """The number ``of`` of the model, of any text's values, and of a hypothesis' own.
+    """The number ``of`` for the model, for random texts' values, and for a hypothesis.
 
     ``of_model``, ``of_random`` and ``scrubbed`` have a number for each text, the latter two for
-    each of ``draws`` of them. ``costs`` are what each claim loses of the share that is left,
-    ``agreement`` how many other texts agree with one on what it names.
+    each of ``draws`` of them. ``costs`` are the share that each claim loses, ``agreement`` the
+    number of other texts that agree with a text on the claim's features.
     """
 
     of: Expr
@@ -44,11 +44,11 @@ class ScrubFindings(Displayed):
 
     @property
     def recovered(self) -> float:
-        """The share of the number that is left: 1 of the model, 0 where all is of any text."""
+        """The share of the number that is left: 1 for the model, 0 with random texts' values."""
         return self.share(self.scrubbed)
 
     def share(self, numbers: np.ndarray) -> float:
-        """Where a number is on the way from that of any text's values to that of the model."""
+        """The place of a number on the way from random texts' values (0) to the model (1)."""
         none = float(self.of_random.mean())
         return (float(numbers.mean()) - none) / (float(self.of_model.mean()) - none)
 
@@ -60,7 +60,7 @@ class ScrubFindings(Displayed):
         return float(self.scrubbed.std(ddof=1)) / abs(span) / count**0.5
 
     def sentences(self) -> list[str]:
-        """What was measured, in words."""
+        """The measurements in words."""
         model, none, here = (brief(x.mean()) for x in
                              (self.of_model, self.of_random, self.scrubbed))  # fmt: skip
         return [
@@ -72,7 +72,7 @@ class ScrubFindings(Displayed):
         ]
 
     def page(self, style: str = "unicode") -> Sequence[Block]:
-        """A row for each claim, those below another further in."""
+        """A table with a row for each claim, indented by depth."""
         rows: list[list[str]] = []
 
         def add(claim: EdgeClaim, deep: int) -> None:
@@ -93,10 +93,10 @@ class ScrubFindings(Displayed):
 
 
 def scrub_findings(scrubbing: Scrubbing, texts: str, draws: int, seed: int) -> ScrubFindings:
-    """What there is to say about a hypothesis.
+    """The measurements of a hypothesis.
 
-    Raises VieteError where the number is the same with all values of any text, and for texts of
-    which no two have one length.
+    Raises VieteError where the number is the same with all values from random texts, and for texts
+    of which no two have the same length.
     """
     check_length(scrubbing.groups)
     of_model, of_random = scrubbing.model.of_model, scrubbing.random(draws, seed)

@@ -28,9 +28,9 @@ _ARROW = re.compile(r"→|->|\\to\b")
 
 @dataclass(frozen=True)
 class EdgeClaim:
-    """What a writer brings to a reader depends on ``features`` alone, and is made as ``parts`` say.
+    """A writer's effect on a reader depends only on ``features``, and is made as ``parts`` say.
 
-    ``writer`` and ``reader`` are as they are written.
+    ``writer`` and ``reader`` are kept as written.
     """
 
     writer: Text
@@ -42,7 +42,7 @@ class EdgeClaim:
         return f"{self.writer.text} → {self.reader.text}"
 
     def walk(self) -> Iterator[EdgeClaim]:
-        """The claim and all those below it."""
+        """The claim and all claims below it."""
         yield self
         for part in self.parts:
             yield from part.walk()
@@ -75,7 +75,7 @@ def read_hypothesis(source: str | Path) -> tuple[EdgeClaim, ...]:
 
 
 def below(rows: Sequence[tuple[int, Text]], first: int, end: int) -> Iterator[EdgeClaim]:
-    """The claims of some lines, each with those that stand further in."""
+    """The claims of some lines, each with the more indented ones after it."""
     k = first
     while k < end:
         depth, text = rows[k]
@@ -98,7 +98,7 @@ def claim_of(text: Text, parts: tuple[EdgeClaim, ...]) -> EdgeClaim:
 
 
 def features_of(text: Text) -> tuple[str, ...]:
-    """Formulas with commas between them."""
+    """Split formulas at commas."""
     if text.text.strip().rstrip(".") == NOTHING:
         return ()
     tokens = tokenize(text)

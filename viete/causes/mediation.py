@@ -41,14 +41,14 @@ from viete.notation.tree import Expr, Pick, Ref, num, transform
 
 @dataclass(frozen=True)
 class Mediators:
-    """Values that are changed together, and the equations that give them another text's."""
+    """Values that are changed together, and the equations that take them from another text."""
 
     values: tuple[Expr, ...]
     program: Program
 
     @classmethod
     def of(cls, run: Run, by: str) -> Mediators:
-        """Those of a list with commas. Raises VieteError for what no equation makes."""
+        """The mediators of a list with commas. Raises VieteError for one that no equation makes."""
         text = Text(by, "<by>")
         tokens = tokenize(text)
         cuts = [-1, *top_level(tokens[:-1], ","), len(tokens) - 1]
@@ -67,11 +67,11 @@ class Mediators:
         return cls(tuple(found), run.program)
 
     def changes(self, letters: Mapping[str, int] | None = None) -> str:
-        """The equations behind ``with``."""
+        """The equations after ``with``."""
         return ", ".join(self.equations(letters))
 
     def equations(self, letters: Mapping[str, int] | None = None) -> list[str]:
-        """The equations, of all members or, with numbers for letters, of one of each."""
+        """The equations of all members or, with numbers for letters, of one member each."""
         at: dict[str, Expr] = {x: num(k) for x, k in (letters or {}).items()}
         out = []
         for e in self.values:
@@ -82,20 +82,20 @@ class Mediators:
         return out
 
     def counted(self, e: Expr) -> Expr | None:
-        """A member with the numbers of its heads, of which grouped ones have two."""
+        """A member with the numbers of its heads; grouped heads have two."""
         if not isinstance(e, Ref) or e.free or not e.index:
             return None
         return Ref(e.symbol, tuple(num(self.program.index_size(k, {})) for k in e.index))
 
     def names(self, letters: Mapping[str, int]) -> str:
-        """What is changed, with numbers for letters."""
+        """The names of the changed values, with numbers for letters."""
         at: dict[str, Expr] = {x: num(k) for x, k in letters.items()}
         return ", ".join(show(substitute(e, letters=at), "unicode") for e in self.values)
 
 
 @dataclass(frozen=True)
 class PairEffects:
-    """The effects of one pair of texts: the number on each, and an effect for each member."""
+    """The effects of one pair of texts: the number on each text, and an effect for each member."""
 
     base: float
     other: float
@@ -120,7 +120,7 @@ def pair_effects(
 
 
 def one_number(run: Run, of: str) -> float:
-    """The number that effects are on."""
+    """The number that the effects are about."""
     found = in_numpy(run.answer(of).alone.array)
     if found.ndim:
         raise VieteError(f"an effect is on one number of each text, such as logits_{{-1, 5}}, and "
@@ -134,11 +134,11 @@ def one_number(run: Run, of: str) -> float:
 
 @dataclass(frozen=True)
 class Effects(Displayed):
-    """Effects in the mean over pairs of texts; an axis for each letter of the mediators.
+    """Mean effects over pairs of texts; an axis for each letter of the mediators.
 
-    ``base`` and ``other`` are the number of each pair on the one text and on the other,
-    ``indirect`` and ``direct`` the effects of each, pairs first; of texts that are drawn, ``draws``
-    beside each, there is no direct effect.
+    ``base`` and ``other`` are the number of each pair on one text and on the other, ``indirect``
+    and ``direct`` the effects of each, pairs first. For drawn texts, ``draws`` beside each, the
+    direct effect is missing.
     """
 
     of: str
@@ -165,7 +165,7 @@ class Effects(Displayed):
         return out
 
     def error(self, effects: np.ndarray) -> np.ndarray:
-        """The standard error of the mean; 0 of a single pair."""
+        """The standard error of the mean; 0 for a single pair."""
         count = len(effects)
         spread = effects.std(0, ddof=1) if count > 1 else np.zeros(effects.shape[1:])
         return np.asarray(spread / np.sqrt(count))
@@ -187,7 +187,7 @@ class Effects(Displayed):
                               self.axes, self.labels)) for name, x in found]  # fmt: skip
 
     def sentences(self) -> list[str]:
-        """What was measured, in words."""
+        """The measurements in words."""
         count = len(self.base)
         base, of = brief(self.base.mean()), literal(self.of)
         if self.draws:
@@ -203,7 +203,7 @@ class Effects(Displayed):
         ]
 
     def page(self, style: str = "unicode", top: int | None = None) -> list[Block]:
-        """A row for each member, the largest first."""
+        """A table with a row for each member, the largest first."""
         rows = []
         inner, error = self.mean(self.indirect), self.error(self.indirect)
         spelled = spelling(inner.reshape(-1))
@@ -228,7 +228,7 @@ def together(
     found: Sequence[PairEffects], run: Run, of: str, mediators: Mediators, texts: str,
     draws: int = 0, seed: int = 0,
 ) -> Effects:  # fmt: skip
-    """Pairs as one. Raises VieteError where their shapes differ, as of positions."""
+    """Join pairs. Raises VieteError where their shapes differ, as for axes of positions."""
     first = found[0].indirect
     shapes = {in_numpy(x.indirect.array).shape for x in found}
     if len(shapes) > 1:
@@ -259,7 +259,7 @@ def together(
 
 
 def numbers_of_axis(run: Run, axis: str, labels: Sequence[str]) -> Sequence[int]:
-    """What a letter's values are, as the card counts: labels begin with them."""
+    """The values of a letter, as the card counts: the labels begin with them."""
     words = [str(x).split()[0] for x in labels]
     if all(x.isdigit() for x in words):
         return [int(x) for x in words]

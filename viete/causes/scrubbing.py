@@ -42,9 +42,10 @@ Keys = Mapping[tuple[str, ...], Sequence[Hashable]]  # of each claim's features,
 
 @dataclass(frozen=True)
 class ScrubbedValue:
-    """A value that is made anew: what it is called, the claims about what it is made of, the card.
+    """A value that is recomputed: its name, the claims about its parts, its card.
 
-    ``ports`` are the streams that are given to the card, and ``name`` is None of the number itself.
+    ``ports`` are the streams that the card takes as inputs, and ``name`` is None for the number
+    itself.
     """
 
     name: Ref | None
@@ -58,7 +59,7 @@ class ScrubbedValue:
 
 @dataclass(frozen=True)
 class TextGroup:
-    """Texts of a length: their places in the list, their inputs, values of the model on them."""
+    """Texts of one length: their places in the list, their inputs, the model's values on them."""
 
     places: np.ndarray
     given: Mapping[str, np.ndarray]
@@ -68,8 +69,8 @@ class TextGroup:
 class Scrubbing:
     """A hypothesis about a number of a model, on some texts; ``keys`` are the texts' features.
 
-    Raises VieteError, with its line, for a claim about what is not an edge, or does not lead to the
-    value above it.
+    Raises VieteError, with its line, for a claim that names no edge, or does not lead to the value
+    above it.
     """
 
     def __init__(self, model: Ablations, claims: Sequence[EdgeClaim], keys: Keys) -> None:
@@ -87,7 +88,7 @@ class Scrubbing:
     def value(
         self, name: Ref | None, claims: Sequence[EdgeClaim], ends: Sequence[Ref]
     ) -> ScrubbedValue:
-        """A value with the claims below it, each at the stream that it is about."""
+        """A value with the claims below it, each at its stream."""
         ports = tuple(dict.fromkeys(p for ref in ends for p in self.ports_of(ref)))
         found: dict[Port, list[tuple[EdgeClaim, CircuitEdge]]] = {p: [] for p in ports}
         edges = set[CircuitEdge]()
@@ -104,7 +105,7 @@ class Scrubbing:
         return ScrubbedValue(name, found, self.card_of(ports, ends))
 
     def ports_of(self, ref: Ref) -> Iterator[Port]:
-        """The streams that a value is made of."""
+        """The streams that a value depends on."""
         seen: dict[Ref, None] = {}
         waiting = [ref]
         while waiting:
@@ -116,7 +117,7 @@ class Scrubbing:
             waiting += (literal(x) for x in refs(made.right))
 
     def edge(self, claim: EdgeClaim, ports: Sequence[Port]) -> CircuitEdge:
-        """The edge that a claim is about, of those that lead to some streams."""
+        """The edge of a claim, among those that lead to some streams."""
         writer, reader = (self.node(x) for x in (claim.writer, claim.reader))
         edge = CircuitEdge(writer, reader)
         if edge not in self.model.edges:
@@ -139,7 +140,7 @@ class Scrubbing:
         return name
 
     def card_of(self, ports: Sequence[Port], ends: Sequence[Ref]) -> CardData:
-        """The card from some streams, which are given, to values."""
+        """The card from some streams, as inputs, to values."""
         card = self.model.whole.card
         found = cut(card, [show(p.stream) for p in ports], whole=True).card
         equations = tuple(backward_slice(found, [x.key for x in ends]))
@@ -183,14 +184,14 @@ class Scrubbing:
         return np.concatenate(out)
 
     def random(self, draws: int, seed: int) -> np.ndarray:
-        """The number where all that it is made of is of any text: no claim holds."""
+        """The number with every value from a random text: no claim holds."""
         return Scrubbing(self.model, (), {}).numbers(draws, seed)
 
     def streams(
         self, value: ScrubbedValue, group: TextGroup, places: np.ndarray, draw: np.random.Generator,
         trusted: EdgeClaim | None,
     ) -> dict[Ref, np.ndarray]:  # fmt: skip
-        """The streams that a value is made of, for the texts at some places."""
+        """The streams that a value depends on, for the texts at some places."""
         any_text = draw.integers(len(group.places), size=len(places))
         out = {}
         for port, claims in value.claims.items():
@@ -205,7 +206,7 @@ class Scrubbing:
         self, claim: EdgeClaim, edge: CircuitEdge, group: TextGroup, places: np.ndarray,
         draw: np.random.Generator, trusted: EdgeClaim | None,
     ) -> np.ndarray:  # fmt: skip
-        """What a writer brings, on texts that agree with those at some places."""
+        """A writer's effect, on texts that agree with those at some places."""
         keys = self.keys[claim.features]
         alike = agreeing([keys[k] for k in group.places], places, draw)
         value = self.values.get(claim)
@@ -221,7 +222,7 @@ class Scrubbing:
         self, value: ScrubbedValue, group: TextGroup, places: np.ndarray,
         streams: Mapping[Ref, np.ndarray],
     ) -> np.ndarray:  # fmt: skip
-        """The value that its card makes of some streams, on the texts at some places."""
+        """The value that its card computes from some streams, on the texts at some places."""
         ready = program(value.card)
         like = next(iter(self.model.whole_weights.values()))
         weights = {n: w for n, w in self.model.whole_weights.items() if n in ready.parameters}
@@ -243,7 +244,7 @@ class Scrubbing:
         return np.concatenate([np.asarray(host(x)) for x in out])
 
     def agreement(self, claim: EdgeClaim) -> float:
-        """How many other texts agree with a text on a claim's features, in the mean."""
+        """The mean number of other texts that agree with a text on a claim's features."""
         keys, total, count = self.keys[claim.features], 0, 0
         for group in self.groups:
             own = [keys[k] for k in group.places]
@@ -253,7 +254,7 @@ class Scrubbing:
 
 
 def shown_card(value: ScrubbedValue, title: str) -> CardData:
-    """The card of a value as it is printed: what is given to it, and what it makes of that."""
+    """The printed card of a value: its inputs, and the equations from them to the value."""
     card = value.card
     read = names_read(card.equations)
     meanings = {p.stream.key: given_words(p, claims) for p, claims in value.claims.items()}
@@ -266,7 +267,7 @@ def shown_card(value: ScrubbedValue, title: str) -> CardData:
 
 
 def given_words(port: Port, claims: Sequence[tuple[EdgeClaim, CircuitEdge]]) -> str:
-    """What a stream that is given holds."""
+    """The content of a given stream, in words."""
     parts = []
     for claim, edge in claims:
         alike = f"a text that agrees on {', '.join(claim.features)}" if claim.features else (
@@ -279,7 +280,7 @@ def given_words(port: Port, claims: Sequence[tuple[EdgeClaim, CircuitEdge]]) -> 
 
 
 def check_length(groups: Sequence[TextGroup]) -> None:
-    """Refuse texts of which none has another of its length."""
+    """Raise VieteError if no text has another of its length."""
     if all(len(g.places) < 2 for g in groups):
         raise VieteError("no two texts have one length, so no value can come from another text")
 

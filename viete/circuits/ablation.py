@@ -42,9 +42,9 @@ BATCH = 32  # texts of a length that are run together
 class Ablations:
     """A model with some edges at their means over some texts, and a number of its runs, ``of``.
 
-    ``texts`` are ids (n), or such with words and numbers that ``of`` names: these are inputs of
-    the card then. ``source`` names the texts, ``words`` are those of a tokenizer, and ``nodes`` are
-    of `NODES`; with ``positions`` an edge is one at a position. Raises VieteError for an ``of``
+    ``texts`` are ids (n), or texts with words and numbers that ``of`` names, which then are inputs
+    of the card. ``source`` names the texts, ``words`` are those of a tokenizer, and ``nodes`` are
+    of `NODES`; with ``positions`` each edge is at one position. Raises VieteError for an ``of``
     that is not a number of every text, for a card without a residual stream, for one without
     neurons where these are asked for, and for positions of texts of several lengths.
     """
@@ -90,7 +90,7 @@ class Ablations:
         self.whole_weights = weights_of(self.program, weights, self.whole.weights)
 
     def number(self, run: Run, of: str) -> Expr:
-        """What a circuit is of, as a formula of values with numbers for blocks and heads."""
+        """The circuit's number, as a formula of values with numbers for blocks and heads."""
         asked = query(run, run.parse(of), Text(of, "<of>"))
         e = Stream(self.program).normal(underived(self.card, asked.formula))
         e = transform(e, self.counted)
@@ -103,14 +103,14 @@ class Ablations:
         return e
 
     def counted(self, e: Expr) -> Expr | None:
-        """A member of a family with the numbers that its indices come to."""
+        """A member of a family with numbers as its indices."""
         if not isinstance(e, Ref) or e.free or not e.index:
             return None
         return Ref(e.symbol, tuple(num(self.program.index_size(k, {})) for k in e.index))
 
     @cached_property
     def edges(self) -> tuple[CircuitEdge, ...]:
-        """All edges, in the order of their readers, and of positions where these are nodes."""
+        """All edges in the order of their readers, by position if positions are nodes."""
         if not self.positions:
             return self.wiring.edges
         return tuple(
@@ -120,7 +120,7 @@ class Ablations:
 
     @cached_property
     def tokens(self) -> dict[int, str]:
-        """The words of the positions at which all texts have the same."""
+        """The words of the positions at which all texts have the same token."""
         if not self.positions:
             return {}
         ids = np.concatenate([batch[self.card.inputs[0].name] for batch in self.batches])
@@ -130,13 +130,13 @@ class Ablations:
     # -- runs --------------------------------------------------------------------------------------
 
     def runs(self, card: CardData, weights: Mapping[str, Array]) -> Iterator[Run]:
-        """A run for each batch of texts of a length; what is not asked for is not computed."""
+        """A run for each batch of texts of one length; values are computed on demand."""
         for given in self.batches:
             yield execute(program(card), given, weights, [])
 
     @cached_property
     def clean(self) -> list[Run]:
-        """Runs of the model, in which every reader has a stream of its own."""
+        """Runs of the model in which every reader has a separate stream."""
         out = list(self.runs(self.whole.card, self.whole_weights))
         for run in out:
             run.supply({(x.key, ()) for x in self.values} | run.needed_by(self.metric))
@@ -153,7 +153,7 @@ class Ablations:
         return {x: self.mean(x) for x in self.values}
 
     def mean(self, ref: Ref) -> np.ndarray:
-        """The mean of a value over the texts at each position that there is in any."""
+        """The mean of a value over the texts, at each position of the longest text."""
         arrays = [self.array(run, ref) for run in self.clean]
         rows = max(a.shape[1] for a in arrays)
         total, count = np.zeros((rows, *arrays[0].shape[2:])), np.zeros(rows)
@@ -168,7 +168,7 @@ class Ablations:
         return np.asarray(host(run.ordered(v, ()))).astype(np.float64)
 
     def each(self, card: CardData, weights: Mapping[str, Array]) -> np.ndarray:
-        """The number of every text, by a card that has the values that it is made of."""
+        """The number of every text, by a card that has the values in it."""
         return np.concatenate([self.numbers(run) for run in self.runs(card, weights)])
 
     def numbers(self, run: Run) -> np.ndarray:
@@ -194,7 +194,7 @@ class Ablations:
         return self.filled(found, arrays)
 
     def on(self, edges: Iterable[CircuitEdge]) -> dict[CircuitEdge, np.ndarray]:
-        """The edges at all positions together, with 1 at those of ``edges``, and else 0.
+        """All edges without positions, with 1 at the positions in ``edges`` and 0 elsewhere.
 
         Raises VieteError for a position that no text has.
         """
@@ -210,7 +210,7 @@ class Ablations:
     def filled(
         self, found: CircuitCard, arrays: Mapping[str, np.ndarray]
     ) -> tuple[CircuitCard, dict[str, Array]]:
-        """A card with as many positions as there are means of, and all its weights."""
+        """A card with as many positions as have means, and all its weights."""
         weights = weights_of(self.program, self.weights, found.weights)
         like = next(iter(self.weights.values()))
         weights |= {name: as_like(a, like, f"the means {name}") for name, a in arrays.items()}
@@ -220,11 +220,11 @@ class Ablations:
 
     @property
     def rows(self) -> int:
-        """How many positions have means."""
+        """The number of positions with means."""
         return max(len(mean) for mean in self.means.values())
 
     def beside(self, edges: Sequence[CircuitEdge]) -> tuple[CircuitRuns, dict[str, Array]]:
-        """The card of all that a circuit is held against, with its weights."""
+        """The card of all runs that a circuit is compared with, and its weights."""
         runs = RunsWriting(self.wiring, edges, self.of).runs()
         arrays = runs.patterns(self.rows)
         arrays |= {p.name: self.means[e.writer] for e, p in runs.writers.items()}
@@ -236,7 +236,7 @@ class Ablations:
         return replace(runs, made=made), weights
 
     def measured(self, edges: Collection[CircuitEdge]) -> np.ndarray:
-        """The number that some edges alone give, of every text."""
+        """The number of every text when only some edges are on."""
         found, weights = self.circuit(edges)
         return self.each(found.card, weights)
 
@@ -247,12 +247,12 @@ class Ablations:
 
     @cached_property
     def of_none(self) -> np.ndarray:
-        """That of no edge at all: everything at its mean."""
+        """The number of every text with no edge: everything at its mean."""
         return self.measured(())
 
     @property
     def ends(self) -> tuple[float, float]:
-        """What all edges give and what none gives, in the mean over the texts.
+        """The number with all edges and with none, in the mean over the texts.
 
         Raises VieteError where they give the same, and where a text's number is not finite.
         """
@@ -268,12 +268,12 @@ class Ablations:
 
 
 def no_edge(of: Expr) -> str:
-    """What there is to say of a circuit without an edge."""
+    """The error for a circuit without an edge."""
     return f"of so few edges none leads all the way from a text to {show(of)}; take more"
 
 
 def check_finite(of: Expr, numbers: np.ndarray, where: str) -> None:
-    """Refuse a number that is infinite, or none, of some text."""
+    """Raise VieteError for a number that is not finite on some text."""
     if (wrong := ~np.isfinite(numbers)).any():
         raise VieteError(
             f"{show(of)} is {numbers[wrong][0]} {where} on {wrong.sum()} of {len(numbers)} texts; "
@@ -284,7 +284,7 @@ def check_finite(of: Expr, numbers: np.ndarray, where: str) -> None:
 def batches(
     texts: Sequence[Mapping[str, Any]], item: str
 ) -> Iterator[dict[str, np.ndarray]]:  # fmt: skip
-    """The inputs of texts of a length together; ``item`` is what has the length."""
+    """The inputs of texts of one length together; ``item`` is the input with that length."""
     by_length: dict[int, list[Mapping[str, Any]]] = {}
     for text in texts:
         by_length.setdefault(len(text[item]), []).append(text)
@@ -297,7 +297,7 @@ def batches(
 def with_numbers(
     card: CardData, names: Iterable[str], values: Sequence[Mapping[str, float]]
 ) -> CardData:  # fmt: skip
-    """The card with inputs for the tokens and numbers that texts have by some names."""
+    """The card with inputs for the texts' tokens and numbers of some names."""
     inputs = [*card.inputs]
     for name in names:
         whole = all(isinstance(x[name], int) for x in values)

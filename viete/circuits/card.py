@@ -43,10 +43,10 @@ Array = Any
 
 @dataclass(frozen=True)
 class CircuitCard:
-    """A circuit's equations; ``weights`` are the members of the model's that it has.
+    """A circuit's equations; ``weights`` are the members of the model's weights that it uses.
 
     ``means`` are the parameters that are means, by the streams that they are added to, and
-    ``switches`` those that are 1 at the positions of an edge, and else 0.
+    ``switches`` those that are 1 at the positions of an edge, and 0 elsewhere.
     """
 
     card: CardData
@@ -60,18 +60,17 @@ def circuit_card(
     wiring: Wiring, edges: Collection[CircuitEdge] | None = None, of: Expr | None = None,
     some: Collection[CircuitEdge] = (),
 ) -> CircuitCard:  # fmt: skip
-    """The card of some edges, or with None of all: then nothing is a mean.
+    """The card of some edges; with None, of all edges, without means.
 
-    It has what the number ``of`` reads besides values. Those of ``some`` are there at some
-    positions alone.
+    It has the values that the number ``of`` reads. Edges in ``some`` are on at some positions only.
     """
     return Writing(wiring, edges, of, some).circuit()
 
 
 def live_edges(wiring: Wiring, edges: Collection[CircuitEdge]) -> tuple[CircuitEdge, ...]:
-    """Those of some edges that a text reaches, and that lead to what the wiring is of.
+    """The edges that a text reaches and that lead to the wiring's values.
 
-    An edge at a position does so where it does at all positions.
+    An edge at a position counts if it would count at all positions.
     """
     left = frozenset(e.whole for e in edges)
     while True:
@@ -94,7 +93,7 @@ def live_edges(wiring: Wiring, edges: Collection[CircuitEdge]) -> tuple[CircuitE
 
 
 class Writing:
-    """The card of one circuit, as it is written."""
+    """Writes the card of one circuit."""
 
     def __init__(
         self, wiring: Wiring, edges: Collection[CircuitEdge] | None, of: Expr | None = None,
@@ -112,12 +111,12 @@ class Writing:
         self.indices = self.card.indices
 
     def unused(self, *names: str) -> str:
-        """The first of some names that no symbol of the card begins with."""
+        """The first of some names that begins no symbol of the card."""
         taken = {*self.card.names, *(s.base for s in self.card.symbols.values())}
         return next(name for name in names if name not in taken)
 
     def circuit(self) -> CircuitCard:
-        """The card, with what is used in it alone."""
+        """The card, with only what it uses."""
         weights: dict[str, Ref] = {}
         if self.of is not None:
             transform(self.of, self.own(weights))
@@ -150,18 +149,18 @@ class Writing:
     # -- equations ---------------------------------------------------------------------------------
 
     def equations(self) -> Iterator[Equation]:
-        """The equations of what is needed, each after those of the streams that it reads."""
+        """The equations of the needed values, each after those of the streams it reads."""
         for made in self.needed():
             for port in made.ports:
                 yield self.equation(made, port.stream, self.sum(port))
             yield self.equation(made, made.left, made.right)
 
     def finished(self, equations: Sequence[Equation]) -> Sequence[Equation]:
-        """What becomes of them under names of their own."""
+        """The final equations, whose values have separate names."""
         return equations
 
     def needed(self) -> list[Made]:
-        """What the roots are made of, through the circuit's edges alone."""
+        """The values that the roots depend on, through the circuit's edges only."""
         made, found = self.wiring.made, dict[Ref, Made]()
         waiting = [*self.wiring.roots]
         while waiting:
@@ -183,12 +182,12 @@ class Writing:
         return [w for w in port.writers if CircuitEdge(w, port.reader) in self.edges]
 
     def sum(self, port: Port) -> Expr:
-        """What a reader's own stream is."""
+        """The formula of a reader's stream."""
         rest = port.constants if self.edges is None else (self.mean(port),)
         return total((*(self.read(w, port) for w in self.writers(port)), *rest))
 
     def read(self, writer: Ref, port: Port) -> Expr:
-        """What a reader sees of a writer: of some edges a column chooses the positions."""
+        """What a reader sees of a writer; for edges at positions, a column chooses these."""
         edge = CircuitEdge(writer, port.reader)
         if edge not in self.some:
             return writer
@@ -212,7 +211,7 @@ class Writing:
         return Equation(left, right, part=part, meaning=meaning)
 
     def own(self, weights: dict[str, Ref]) -> Callable[[Expr], Expr | None]:
-        """Members of families by names of their own; those of parameters are noted."""
+        """A rule that gives members of families separate names, and records those of parameters."""
 
         def rule(e: Expr) -> Expr | None:
             new = own_name(e)
@@ -225,26 +224,26 @@ class Writing:
     # -- means -------------------------------------------------------------------------------------
 
     def mean(self, port: Port) -> Expr:
-        """The means of what a reader does not see, a parameter."""
+        """The means of what a reader does not see, as a parameter."""
         symbol = replace(port.stream.symbol, kind="parameter", base=self.base)
         self.means[port] = self.add(symbol, port.shape, "means of all that is not read")
         return self.rows(self.means[port], port)
 
     def add(self, symbol: Symbol, shape: Iterable[Expr], meaning: str) -> Parameter:
-        """A parameter that the model does not have; for each position as far as there are means."""
+        """Add a parameter that the model lacks, with a row for each position that has means."""
         limited = tuple(self.limits.get(show(x), x) for x in shape)
         self.added[symbol.key] = found = Parameter(symbol, limited, meaning=meaning)
         return found
 
     def rows(self, mean: Parameter, port: Port) -> Expr:
-        """The means of the positions that there are."""
+        """The means of the positions of a text."""
         length, *_ = port.shape
         if isinstance(length, Ref) and length.key in self.limits:
             return Pick(mean.symbol.member, (Slice(num(0), length),))
         return mean.symbol.member
 
     def limit(self, length: str) -> Ref:
-        """How many positions have means, of texts of a length."""
+        """The number of positions with means, for texts of a length."""
         symbol = self.card.symbols[length]
         return Ref(replace(symbol, kind="dim", sub=(*symbol.sub, Slot(MEAN))))
 
@@ -263,13 +262,13 @@ class Writing:
         return tuple(each())
 
     def optional(self, card: CardData) -> set[str]:
-        """What is left out where nothing uses it."""
+        """The names to leave out if they are unused."""
         names = {f.name for f in card.functions} | {d.name for d in card.dims}
         return names | {i.name for i in card.indices}
 
 
 def total(terms: Iterable[Expr]) -> Expr:
-    """A sum; one of very many terms is a sum of sums, since what is read is not too deep."""
+    """A sum; very many terms become a sum of sums, to limit the nesting."""
     several = [*terms]
     groups = [several[k : k + MOST] for k in range(0, len(several), MOST)]
     sums = [reduce(lambda a, b: Apply("add", (a, b)), group) for group in groups]
@@ -279,7 +278,7 @@ def total(terms: Iterable[Expr]) -> Expr:
 def weights_of(
     program: Program, weights: Mapping[str, Array], members: Mapping[str, Ref]
 ) -> dict[str, Array]:
-    """The arrays of members of a model's weights, by names of their own."""
+    """The arrays of members of a model's weights, by their new names."""
     out: dict[str, Array] = {}
     for name, ref in members.items():
         slots = dict(zip(ref.symbol.slots, ref.index, strict=True))

@@ -36,7 +36,7 @@ class FoundCard:
 
 
 def circuit_of(circuits: Circuits, found: CircuitFindings) -> FoundCard:
-    """The circuit's card, which claims what it gives, and its weights."""
+    """The circuit's card with claims of its number, and its weights."""
     made, weights = circuits.circuit(found.edges)
     number = f"${show(found.of, 'latex')}$"
     about = (*found.sentences(number), f"The edges are {listed(found.edges)}.")
@@ -48,7 +48,7 @@ def circuit_of(circuits: Circuits, found: CircuitFindings) -> FoundCard:
 
 
 def evidence_of(circuits: Circuits, found: CircuitFindings) -> FoundCard:
-    """The card of what the circuit is held against, with claims of all that was measured."""
+    """The card of all runs compared with the circuit, with claims of all measurements."""
     runs, weights = circuits.beside(found.edges)
     edges = "; ".join(f"{k}: {listed([e])}" for k, e in enumerate(found.edges, 1))
     about = (
@@ -62,9 +62,9 @@ def evidence_of(circuits: Circuits, found: CircuitFindings) -> FoundCard:
 
 
 def run_claims(runs: CircuitRuns, numbers: CircuitNumbers, source: str) -> Iterator[Claim]:
-    """What the model and the circuit give, how faithful and complete it is, what each edge does.
+    """Claims of the numbers of model and circuit, of its faithfulness, completeness and edges.
 
-    What no edge gives is not a claim: the means know the texts that they are of.
+    The number with no edge is not a claim: the means depend on their texts.
     """
 
     def run(k: int) -> Expr:
@@ -93,9 +93,9 @@ def close(
     e: Expr, numbers: CircuitNumbers, of: Callable[[CircuitNumbers], float], unit: float,
     meaning: str, source: str,
 ) -> Claim:  # fmt: skip
-    """That a formula comes to what was found, within what it may differ by on like texts.
+    """A claim that a formula is near the number found, within the error expected on similar texts.
 
-    These are `ERRORS` standard errors, and at least `LEAST` of a unit.
+    The error is `ERRORS` standard errors, and at least `LEAST` of a unit.
     """
     within = max(ERRORS * numbers.error(of), LEAST * abs(unit))
     digits = -floor(log10(within))
@@ -121,7 +121,7 @@ def mean(e: Expr) -> Expr:
 
 
 def decimal(value: float, digits: int) -> Expr:
-    """A number with so many digits behind the point."""
+    """A number with this many digits after the point."""
     return signed(Fraction(f"{value:.{max(digits, 0)}f}"))
 
 

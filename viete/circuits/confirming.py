@@ -23,7 +23,7 @@ THRESHOLDS = np.geomspace(3e-4, 0.5, 16)  # of what there is to explain
 
 
 class Trials:
-    """Circuits of some edges, which are in the order of their readers, run side by side."""
+    """Circuits of some edges, in the order of their readers, run together."""
 
     def __init__(self, model: Ablations, some: Sequence[CircuitEdge]) -> None:
         self.model, self.some = model, some
@@ -34,7 +34,7 @@ class Trials:
         self.card = replace(card, indices=tuple(indices))
 
     def numbers(self, on: np.ndarray) -> np.ndarray:
-        """What each circuit gives in the mean over the texts; 1 says what is on: (edges, runs)."""
+        """The mean number of each circuit over the texts; ``on`` is (edges, runs), 1 if on."""
         like = next(iter(self.model.weights.values()))
         arrays = self.runs.switched(on, np.zeros(on.shape[1]), self.model.rows)
         self.weights |= {name: as_like(a, like, name) for name, a in arrays.items()}
@@ -46,7 +46,7 @@ class Trials:
         return np.concatenate(found).mean(0)
 
     def pruned(self) -> Iterator[Edges]:
-        """What is left for each threshold, without what then leads nowhere."""
+        """The edges left for each threshold, without those that then lead nowhere."""
         whole, none = self.model.ends
         thresholds = THRESHOLDS * abs(whole - none)
         on = np.ones((len(self.some), len(thresholds)))
@@ -63,9 +63,9 @@ class Trials:
 
 
 def confirmed(model: Ablations, some: Edges, first: Edges, count: int) -> Edges:
-    """Of circuits of at most so many of some edges that which is nearest to the model.
+    """The circuit nearest to the model among those of at most ``count`` of some edges.
 
-    They are ``first`` and what is left for the thresholds.
+    The candidates are ``first`` and the circuits left for the thresholds.
     """
     wanted = float(model.of_model.mean())
     found = dict.fromkeys((first, *(x for x in Trials(model, some).pruned() if len(x) <= count)))

@@ -25,9 +25,9 @@ FOLDS = {"sum": "add", "mean": "add", "max": "max"}
 
 @dataclass(frozen=True)
 class CircuitEdge:
-    """From what is written to the stream to what is read of it: ``a^{1,2} → K^{2,1}``.
+    """An edge from a writer to the stream to a reader of it: ``a^{1,2} → K^{2,1}``.
 
-    At one ``position``, which is counted from 0, or at all.
+    It is at one ``position``, counted from 0, or at all.
     """
 
     writer: Ref
@@ -51,7 +51,7 @@ class CircuitEdge:
 
 @dataclass(frozen=True)
 class Port:
-    """A stream of a reader's own: what it is called, who writes to it, and what is always in it.
+    """The stream of one reader: its name, its writers, and its constant part.
 
     ``constants`` do not depend on the text, such as biases and vectors of positions.
     """
@@ -65,7 +65,7 @@ class Port:
 
 @dataclass(frozen=True)
 class Made:
-    """What makes a value: a formula that reads ports, and when it is computed."""
+    """The computation of a value: a formula that reads ports, and its place in the order."""
 
     left: Ref
     right: Expr
@@ -74,7 +74,7 @@ class Made:
 
 
 class Wiring:
-    """The nodes and edges that some values of a program's card are made of.
+    """The nodes and edges on which some values of a program's card depend.
 
     Blocks and heads have numbers. ``made`` has an equation for every value, in the order of
     computing, in which each reader has a stream of its own. Raises VieteError for a card without a
@@ -104,7 +104,7 @@ class Wiring:
 
     @cached_property
     def writers(self) -> tuple[Ref, ...]:
-        """All that is written to the readers' streams."""
+        """All writers to the readers' streams."""
         return tuple(dict.fromkeys(w for p in self.ports for w in p.writers))
 
     @cached_property
@@ -115,7 +115,7 @@ class Wiring:
     # -- values ------------------------------------------------------------------------------------
 
     def make(self, ref: Ref) -> Iterator[Ref]:
-        """Takes a value in; yields those that it is made of."""
+        """Add a value, and yield the values it depends on."""
         name = literal(ref)
         term = self.names.written.get(name, StreamTerm(ref, ref))
         home = ref
@@ -146,12 +146,12 @@ class Wiring:
         yield from (x for x in refs(right) if x.symbol.kind == "value" and x not in own)
 
     def reference(self, name: Ref) -> Ref:
-        """What a writer is called in the card, or its own name if it has none there."""
+        """The card's name for a writer, or its new name if it has none there."""
         found = self.names.written[name].formula
         return found if isinstance(found, Ref) else name
 
     def spread(self, e: Expr) -> Expr:
-        """A formula with what it folds over heads written out: $(q^{1} + q^{2}) / 2$."""
+        """A formula with its folds over heads written out: $(q^{1} + q^{2}) / 2$."""
         parts = [self.spread(x) for x in e.children]
         e = e if parts == [*e.children] else e.over(parts, e.bound or None)
         numbers = self.sums.counted(e) if isinstance(e, Bind) else None
@@ -166,7 +166,7 @@ class Wiring:
         return Apply("div", (total, num(len(each)))) if e.op == "mean" else total
 
     def inlined(self, e: Expr) -> Expr:
-        """A formula with the norms of the stream, and whatever else is made of its rows alone."""
+        """A formula with norms of the stream, and other values made only from its rows, inlined."""
 
         def rule(x: Expr) -> Expr | None:
             if not (isinstance(x, Ref) and x.symbol.kind == "value") or self.sums.is_junction(x):
@@ -177,25 +177,25 @@ class Wiring:
         return transform(self.spread(e), rule)
 
     def reads_stream(self, e: Expr) -> bool:
-        """Whether a junction stands in a formula."""
+        """Whether a formula contains a junction."""
         return any(map(self.sums.is_junction, refs(e)))
 
     def projects(self, ref: Ref) -> bool:
-        """Whether the equation of a value multiplies what is computed with a matrix of weights."""
+        """Whether the equation of a value multiplies a computed value by a weight matrix."""
         member = ref.key, self.program.places(ref, {})
         line = next(k for k, e in enumerate(self.card.equations)
                     if e.name == ref.key and self.makes(k, member))  # fmt: skip
         return self.recognition.projects(line)
 
     def makes(self, line: int, member: tuple[str, tuple[int, ...]]) -> bool:
-        """Whether an equation of the card is that of a member."""
+        """Whether an equation of the card makes a member."""
         equation = self.program.steps[self.places[member]].equation
         return self.card.equations[line].left == equation.left
 
     def port(self, reader: Ref, e: Expr, home: Ref) -> Port:
-        """The stream that a reader has of its own in the place of a junction.
+        """The separate stream of a reader, which replaces a junction.
 
-        It stands in the equation of ``home``.
+        It is in the equation of ``home``.
         """
         terms = list(self.sums.terms(e, home))
         moving = [t for t in terms if not self.sums.is_fixed(t.formula)]

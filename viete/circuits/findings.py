@@ -23,10 +23,10 @@ FIRST_ORDER = "first order"
 
 @dataclass(frozen=True)
 class CircuitFindings(Displayed):
-    """What was measured of some edges of ``count``, on some texts.
+    """The measurements of some edges of ``count``, on some texts.
 
-    ``estimates`` are the edges' scores, by what ``score`` says, and ``exact`` is what the model
-    loses without each. ``tokens`` are words of positions at which all texts have the same.
+    ``estimates`` are the edges' scores, of the kind ``score``, and ``exact`` is the model's loss
+    without each. ``tokens`` are words of positions at which all texts have the same token.
     """
 
     of: Expr
@@ -55,7 +55,7 @@ class CircuitFindings(Displayed):
         return self.numbers.minimality
 
     def sentences(self, number: str) -> list[str]:
-        """What was measured, in words, with a name for the number."""
+        """The measurements in words, with a name for the number."""
         each = self.numbers
         error = each.error(lambda x: x.span)
         out = [
@@ -74,12 +74,12 @@ class CircuitFindings(Displayed):
         return out
 
     def named(self, edge: CircuitEdge) -> str:
-        """An edge, with the token of its position where all texts have the same."""
+        """An edge, with the token of its position where all texts have the same token."""
         token = None if edge.position is None else self.tokens.get(edge.position)
         return str(edge) if token is None else f"{edge} {quoted(token)}"
 
     def page(self, style: str = "unicode") -> Sequence[Block]:
-        """What was measured, and a row for each edge, the largest first."""
+        """The measurements, and a table with a row for each edge, the largest first."""
         score = FIRST_ORDER if self.score == "gradient" else self.score
         header = ["edge", score, "exact", "in the circuit"]
         ordered = sorted(self.edges, key=lambda e: -abs(self.exact[e]))
@@ -93,10 +93,9 @@ class CircuitFindings(Displayed):
 
 
 def findings(circuits: Circuits, edges: Collection[CircuitEdge]) -> CircuitFindings:
-    """What there is to say about some edges.
+    """The measurements of some edges.
 
-    Raises VieteError where all edges give what none gives, so that there is nothing to explain,
-    and for no edge.
+    Raises VieteError where all edges give the same number as none, and for no edge.
     """
     _ = circuits.ends
     chosen = set(edges)

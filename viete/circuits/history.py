@@ -26,7 +26,7 @@ LEAST = 0.05  # of the largest distance between all edges and none: below it no 
 
 @dataclass(frozen=True)
 class CircuitStep:
-    """What all edges, none and those of the circuit give at a step, in the mean over the texts."""
+    """The mean number at a step with all edges, with none and with those of the circuit."""
 
     step: int
     of_model: float
@@ -45,9 +45,9 @@ class CircuitHistory(Displayed):
 
     @property
     def faithfulness(self) -> list[float]:
-        """At each step the part of the number that the circuit gives: 0 for no edge, 1 for all.
+        """The faithfulness at each step: 0 for no edge, 1 for all.
 
-        NaN where all edges give nearly what none gives, so that there is nothing to explain yet.
+        NaN where all edges give nearly the same number as none.
         """
         spans = [s.of_model - s.of_none for s in self.steps]
         most = max(map(abs, spans), default=0.0)
@@ -55,12 +55,12 @@ class CircuitHistory(Displayed):
                 for s, span in zip(self.steps, spans, strict=True)]  # fmt: skip
 
     def first(self, least: float) -> int | None:
-        """The first step at which the circuit is so faithful; None where there is none."""
+        """The first step with at least this faithfulness; None if no step has it."""
         pairs = zip(self.steps, self.faithfulness, strict=True)
         return next((s.step for s, f in pairs if f >= least), None)
 
     def sentences(self, number: str) -> list[str]:
-        """What was measured, in words, with a name for the number."""
+        """The measurements in words, with a name for the number."""
         last = self.steps[-1].step
         found = self.first(0.9)
         return [
@@ -71,7 +71,7 @@ class CircuitHistory(Displayed):
         ]  # fmt: skip
 
     def page(self, style: str = "unicode") -> Sequence[Block]:
-        """A row for each step."""
+        """A table with a row for each step."""
         header = ["step", "all edges", "the circuit", "no edge", "faithfulness"]
         rows = [
             [f"{s.step:,}", *(f"{x:.4f}" for x in (s.of_model, s.value, s.of_none)),
@@ -86,9 +86,9 @@ class CircuitHistory(Displayed):
 
 
 def circuit_step(step: int, circuits: Circuits, edges: Collection[CircuitEdge]) -> CircuitStep:
-    """Some edges, held to the model of one step.
+    """Measure some edges on the model of one step.
 
-    Raises VieteError for no edge, and where the number is not finite.
+    Raises VieteError for no edge, and for a number that is not finite.
     """
     check_finite(circuits.of, circuits.of_model, f"at step {step}")
     if not edges:

@@ -15,7 +15,7 @@ ADDED = "add"  # the label of one of several parts of a sum
 
 
 class NodeNames:
-    """Names of writers, and of the streams of readers; ``written`` has the writers by theirs."""
+    """Names of writers and of readers' streams; ``written`` has the writers by their names."""
 
     def __init__(self, sums: StreamSums) -> None:
         self.sums = sums
@@ -23,7 +23,7 @@ class NodeNames:
         self.streams: set[str] = set()
 
     def named(self, term: StreamTerm, others: Iterable[StreamTerm]) -> Ref:
-        """The name of a writer: that of its value, or of the sum that it stands in."""
+        """The name of a writer: that of its value, or of its sum."""
         if isinstance(term.formula, Ref) and term.formula.symbol.kind == "value":
             name = literal(term.formula)
         else:
@@ -33,7 +33,7 @@ class NodeNames:
         return name
 
     def part(self, term: StreamTerm, same: list[StreamTerm]) -> Ref:
-        """The name of a term without one: ``a^{2,1}`` of head 1 in the sum $a^2$."""
+        """The name of a term that has none: ``a^{2,1}`` of head 1 in the sum $a^2$."""
         symbol = literal(term.owner).symbol
         slots = tuple(Slot(show(k)) for k in term.heads)
         symbol = replace(symbol, sup=(*symbol.sup, *slots)) if symbol.sup else replace(
@@ -46,14 +46,14 @@ class NodeNames:
         return Ref(symbol)
 
     def continues(self, owner: Ref) -> bool:
-        """Whether an equation is not a sum of one part alone, beside what is fixed."""
+        """Whether an equation has more than one part, besides constants."""
         right = self.sums.right(owner)
         terms = list(self.sums.terms(right, owner))
         moving = [t for t in terms if not self.sums.is_fixed(t.formula)]
         return len(moving) > 1 or terms[0].formula is right
 
     def stream(self, reader: Ref, junction: Ref) -> Ref:
-        """The name of a reader's own stream: ``x_Q^{2,1}`` for $Q^{2,1}$."""
+        """The name of a reader's stream: ``x_Q^{2,1}`` for $Q^{2,1}$."""
         own = reader.symbol
         word = re.sub(r"\W", "", own.base.rpartition("{")[2])
         label = (Slot(word), *own.sub) if own.base != junction.symbol.base else ()
@@ -68,7 +68,7 @@ class NodeNames:
 
 
 def literal(ref: Ref) -> Ref:
-    """A member under a name of its own: $Q^{2,1}$ no longer as one of a family."""
+    """A member with a separate name: $Q^{2,1}$, no longer of a family."""
     index = dict(zip(ref.symbol.slots, ref.index, strict=True))
     free = {s for s, x in index.items() if not isinstance(x, Num)}
 
@@ -81,7 +81,7 @@ def literal(ref: Ref) -> Ref:
 
 
 def own_name(e: Expr) -> Expr | None:
-    """As a rule: a value, a parameter or an input under a name of its own."""
+    """A rule that gives a value, a parameter or an input a separate name."""
     if not isinstance(e, Ref) or e.symbol.kind not in ("value", "parameter", "input"):
         return None
     return literal(e)

@@ -17,9 +17,10 @@ from viete.circuits.edges import CircuitEdge
 
 @dataclass(frozen=True)
 class CircuitNumbers:
-    """The number that a circuit is of, of every text: (texts).
+    """The number of a circuit on every text: (texts).
 
-    With all edges, with none, with the circuit's, with all others, and with the circuit's but one.
+    With all edges, with none, with the circuit's, with all others, and with all but one of the
+    circuit's.
     """
 
     model: np.ndarray
@@ -30,7 +31,7 @@ class CircuitNumbers:
 
     @property
     def span(self) -> float:
-        """What there is to explain."""
+        """The difference to explain."""
         return float(self.model.mean() - self.none.mean())
 
     @property
@@ -40,21 +41,21 @@ class CircuitNumbers:
 
     @property
     def completeness(self) -> float:
-        """The part of it that is gone without the circuit: 0 for no edge, 1 for all."""
+        """The part of it that disappears without the circuit: 0 for no edge, 1 for all."""
         return float(self.model.mean() - self.rest.mean()) / self.span
 
     def lost(self, edge: CircuitEdge) -> float:
-        """What the circuit loses without one of its edges."""
+        """The loss of the circuit without one of its edges."""
         return float(self.circuit.mean() - self.without[edge].mean())
 
     @cached_property
     def least(self) -> CircuitEdge | None:
-        """The edge that it loses the least without."""
+        """The edge whose removal loses least."""
         return min(self.without, key=lambda e: abs(self.lost(e)), default=None)
 
     @property
     def minimality(self) -> float:
-        """The part of what there is to explain that this edge makes."""
+        """The part of the difference to explain that this edge makes."""
         return 0.0 if self.least is None else abs(self.lost(self.least) / self.span)
 
     def but(self, text: int) -> CircuitNumbers:
@@ -66,7 +67,7 @@ class CircuitNumbers:
         return CircuitNumbers(model, none, circuit, rest, without)
 
     def error(self, of: Callable[[CircuitNumbers], float]) -> float:
-        """The standard error of what is made of the numbers, by leaving out each text in turn."""
+        """The standard error of a function of the numbers, by leaving out each text in turn."""
         count = len(self.model)
         each = [of(self.but(k)) for k in range(count)] if count > 1 else [of(self)]
         return float(np.std(each)) * (count - 1) ** 0.5

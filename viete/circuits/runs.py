@@ -23,11 +23,11 @@ MODEL, NONE, CIRCUIT, REST = range(1, 5)  # the first runs; then those without o
 
 @dataclass(frozen=True)
 class CircuitRuns:
-    """The card of the runs; ``number`` is what the circuit is of, in each of them.
+    """The card of the runs; ``number`` is the circuit's number in each of them.
 
     ``edges`` are the circuit's. ``switches`` say in which runs an edge is on, (runs), or in which
-    and at which positions, (runs, positions, 1); ``others`` in which those outside of the circuit
-    are, (runs). ``writers`` are the means of what writes to an edge.
+    and at which positions, (runs, positions, 1); ``others`` in which runs those outside the circuit
+    are, (runs). ``writers`` are the means of the edges' writers.
     """
 
     made: CircuitCard
@@ -42,7 +42,7 @@ class CircuitRuns:
         return Ref(self.number, (num(run),))
 
     def patterns(self, rows: int) -> dict[str, np.ndarray]:
-        """The switches of the runs, of texts of at most so many positions."""
+        """The switches of the runs, for texts of at most ``rows`` positions."""
         count = REST + len(self.edges)
         on = np.ones((len(self.edges), count))
         on[:, [NONE - 1, REST - 1]] = 0
@@ -51,9 +51,9 @@ class CircuitRuns:
         return self.switched(on, others, rows)
 
     def switched(self, on: np.ndarray, others: np.ndarray, rows: int) -> dict[str, np.ndarray]:
-        """The switches where 1 says in which runs an edge is on, (edges, runs).
+        """The switches; ``on`` is 1 where an edge is on in a run, (edges, runs).
 
-        ``others`` is 1 where those outside of the circuit are, (runs).
+        ``others`` is 1 where the edges outside the circuit are on, (runs).
         """
         out = {self.others.name: others}
         for edge, row in zip(self.edges, on, strict=True):
@@ -67,7 +67,7 @@ class CircuitRuns:
 
 
 class RunsWriting(Writing):
-    """The card of all edges, with a switch for each of the circuit's and one for all others."""
+    """Writes the card of all edges, with a switch for each of the circuit's and one for others."""
 
     def __init__(self, wiring: Wiring, edges: Sequence[CircuitEdge], of: Expr) -> None:
         super().__init__(wiring, None, of)
@@ -96,14 +96,14 @@ class RunsWriting(Writing):
         self.writers_means: dict[CircuitEdge, Parameter] = {}
 
     def runs(self) -> CircuitRuns:
-        """The card, and what its own parameters are."""
+        """The card, and the meaning of its new parameters."""
         made = self.circuit()
         return CircuitRuns(
             made, self.number, self.own_edges, self.switches, self.others, self.writers_means
         )
 
     def sum(self, port: Port) -> Expr:
-        """What a reader's own stream is: each edge where it is on, and else the writer's mean."""
+        """The formula of a reader's stream: each writer where its edge is on, else its mean."""
         terms, rest = [*port.constants], list[Expr]()
         for w in self.writers(port):
             edge = CircuitEdge(w, port.reader)
@@ -118,7 +118,7 @@ class RunsWriting(Writing):
         return total(terms)
 
     def writer_mean(self, edge: CircuitEdge, port: Port) -> Expr:
-        """The means of what writes to an edge of the circuit, a parameter."""
+        """The means of the writer of a circuit's edge, as a parameter."""
         if edge not in self.writers_means:
             place = Slot(str([*self.switches].index(edge) + 1))
             symbol = Symbol("parameter", self.mean_name, (place,))
@@ -133,7 +133,7 @@ class RunsWriting(Writing):
         yield Equation(self.number.member, self.of, part=OUTPUT, meaning="what the circuit is of")
 
     def finished(self, equations: Sequence[Equation]) -> Sequence[Equation]:
-        """With the letter of the runs wherever a value depends on which it is."""
+        """The equations, with the letter of the runs wherever a value depends on the run."""
         own = {self.number.key: self.number}
 
         def rule(e: Expr) -> Expr | None:

@@ -48,10 +48,10 @@ SCORES = {
 
 
 class Circuits(Ablations):
-    """The edges of a model's card that a number of its runs, ``of``, is made of, on some texts.
+    """The edges of a model's card on which a number of its runs, ``of``, depends, on some texts.
 
-    They are scored by what `SCORES` says; ``steps`` is how many derivatives or relevances are
-    taken. All else is as `Ablations` has it.
+    They are scored by a method of `SCORES`; ``steps`` is the number of derivatives or relevances.
+    The rest is as in `Ablations`.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Circuits(Ablations):
 
     @cached_property
     def scores(self) -> dict[CircuitEdge, float]:
-        """What the number owes to each edge, in the mean over the texts."""
+        """The contribution of each edge to the number, in the mean over the texts."""
         if self.score == "patching":
             return self.exact(self.edges)
         totals: dict[CircuitEdge, Any] = dict.fromkeys(self.wiring.edges, 0.0)
@@ -99,7 +99,7 @@ class Circuits(Ablations):
         return {p: self.array(inner, ref) for p, ref in by.items()}
 
     def way(self, given: Mapping[str, Array], run: Run) -> Iterator[Run]:
-        """Runs on the way from the means of the embeddings to these, or with one step the run.
+        """Runs between the means of the embeddings and the embeddings, or with one step the run.
 
         They are runs of the card whose derivatives are taken.
         """
@@ -120,7 +120,7 @@ class Circuits(Ablations):
             yield execute(program(self.derived), given, self.whole_weights, [], put=put)
 
     def exact(self, edges: Iterable[CircuitEdge]) -> dict[CircuitEdge, float]:
-        """What is lost of the number when one edge alone is at its mean, in the mean over texts."""
+        """The decrease of the number when only one edge is at its mean, in the mean over texts."""
         ports = {p.reader: [q for q in self.wiring.ports if q.reader == p.reader]
                  for p in self.wiring.ports}  # fmt: skip
         whole = float(self.of_model.mean())
@@ -142,7 +142,7 @@ class Circuits(Ablations):
         return float(np.concatenate(found).mean())
 
     def largest(self, count: int) -> tuple[CircuitEdge, ...]:
-        """The edges of the largest scores, as many as asked for, of which none leads nowhere."""
+        """The ``count`` edges with the largest scores, without any that lead nowhere."""
         ranked = sorted(self.edges, key=lambda e: -abs(self.scores[e]))
         found: tuple[CircuitEdge, ...] = ()
         count = min(count, len(ranked))
@@ -158,14 +158,14 @@ class Circuits(Ablations):
         return found
 
     def confirmed(self, count: int) -> tuple[CircuitEdge, ...]:
-        """At most so many edges, which exact runs choose of those of the largest scores.
+        """At most ``count`` edges, chosen by exact runs among those with the largest scores.
 
-        Of twice as many each is left out that changes the number by less than a threshold.
+        From twice as many, each edge is left out that changes the number by less than a threshold.
         """
         return confirmed(self, self.largest(2 * count), self.largest(count), count)
 
     def sweep(self, counts: Iterable[int]) -> np.ndarray:
-        """The faithfulness of the circuits of so many edges: 0 for none of them, 1 for all."""
+        """The faithfulness of circuits with these counts of edges: 0 for no edge, 1 for all."""
         values = np.array([self.measured(self.largest(k)).mean() for k in counts])
         whole, none = self.ends
         return (values - none) / (whole - none)
@@ -174,14 +174,14 @@ class Circuits(Ablations):
 def moved(
     stream: Value, _: int | None, here: Value, mean: np.ndarray, on: np.ndarray
 ) -> Value:  # fmt: skip
-    """A reader's stream with one of its writers, which is ``here``, at its mean where 1 is on."""
+    """A reader's stream with a writer, now ``here``, replaced by its mean where ``on`` is 1."""
     count = here.array.shape[-2]
     rows, there = (as_like(x[:count], here.array, "a mean") for x in (mean, on))
     return replace(stream, array=stream.array + there * (rows - here.array))
 
 
 def between(value: Value, _: int | None, mean: np.ndarray, part: float) -> Value:
-    """A value so far on the way from its mean."""
+    """A value on the line from its mean, at ``part`` of the way."""
     rows = as_like(mean[: value.array.shape[-2]], value.array, "a mean")
     return replace(value, array=rows + part * (value.array - rows))
 

@@ -18,7 +18,7 @@ from viete.notation.tree import Apply, Bind, Expr, Ref, num, refs
 
 @dataclass(frozen=True)
 class StreamTerm:
-    """A part of a sum: a value, or a formula of the equation of ``owner``, of one head perhaps."""
+    """A part of a sum: a value, or a formula in the equation of ``owner``, perhaps of one head."""
 
     formula: Expr
     owner: Ref
@@ -26,7 +26,7 @@ class StreamTerm:
 
 
 class StreamSums:
-    """Which values of a program's card are junctions, and what their terms are.
+    """The junctions among the values of a program's card, and their terms.
 
     Blocks and heads have numbers. Raises VieteError for a card without a residual stream.
     """
@@ -52,7 +52,7 @@ class StreamSums:
         return self.opened[ref]
 
     def is_junction(self, e: Expr) -> bool:
-        """Whether a formula is the stream, or a sum that goes on with it or adds heads up."""
+        """Whether a formula is the stream, or a sum that continues it or adds up heads."""
         if e not in self.junctions:
             self.junctions[e] = False
             self.junctions[e] = self.joins(e)
@@ -69,7 +69,7 @@ class StreamSums:
         return False
 
     def joins_in(self, e: Expr) -> bool:
-        """Whether there is a junction among the terms of a sum, or a sum over heads."""
+        """Whether the terms of a sum include a junction, or a sum over heads."""
         match e:
             case Apply("add", (a, b)):
                 return self.joins_in(a) or self.joins_in(b)
@@ -82,7 +82,7 @@ class StreamSums:
         return False
 
     def counted(self, e: Bind) -> range | None:
-        """The numbers of a letter of heads that something is folded over."""
+        """The numbers of a fold's letter of heads."""
         own = any(letter == e.index for _, letter in e.body.standing)
         declared = any(i.name == e.index for i in self.card.indices)
         if not (own and declared) or e.index in self.card.loop_letters:
@@ -90,7 +90,7 @@ class StreamSums:
         return self.program.range_of(e.index)
 
     def terms(self, e: Expr, owner: Ref, heads: tuple[Expr, ...] = ()) -> Iterator[StreamTerm]:
-        """The terms of a sum; of a junction in it those of its equation."""
+        """The terms of a sum; a junction in it gives those of its equation."""
         match e:
             case Apply("add", (a, b)):
                 yield from self.terms(a, owner, heads)

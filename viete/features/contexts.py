@@ -18,9 +18,9 @@ TOP, DRAWN = 12, 8  # contexts of the greatest values, and of places drawn at ra
 
 @dataclass(frozen=True)
 class FeatureContext:
-    """A stretch of a text with a feature's value at each token; ``peak`` is the token it is of.
+    """A part of a text with a feature's value at each token; ``peak`` is its main token.
 
-    ``before`` is where it begins in its text.
+    ``before`` is the position in the text where it begins.
     """
 
     tokens: np.ndarray
@@ -35,7 +35,7 @@ class FeatureContext:
 
 
 class PlacesKept:
-    """For each feature the places of the greatest ``keys``, with the stretches of text around."""
+    """For each feature, the places of the greatest ``keys``, with the text around them."""
 
     def __init__(self, features: int, count: int) -> None:
         wide = 2 * BESIDE + 1
@@ -45,7 +45,7 @@ class PlacesKept:
         self.starts = np.zeros((features, count), np.int32)
 
     def add(self, keys: np.ndarray, at: np.ndarray, ids: np.ndarray, values: np.ndarray) -> None:
-        """Places of some texts: ``keys`` and positions ``at`` (texts, features), −∞ for none.
+        """Add places of some texts: ``keys`` and positions ``at`` (texts, features), −∞ for none.
 
         ``ids`` (texts, n) are the texts, ``values`` (texts, n, features) the features on them.
         """
@@ -87,7 +87,7 @@ class PlacesKept:
 
 
 class FeatureStatistics:
-    """Counts, sums, bins and contexts of all features, of the texts that were added."""
+    """Counts, sums, bins and contexts of all features, over the added texts."""
 
     def __init__(self, features: int, seed: int = 0) -> None:
         self.texts = self.tokens = 0
@@ -99,7 +99,7 @@ class FeatureStatistics:
         self.random = np.random.default_rng(seed)
 
     def add(self, ids: np.ndarray, values: np.ndarray) -> None:
-        """Texts of a length (texts, n), and the features on them (texts, n, features)."""
+        """Add texts of one length (texts, n), and the features on them (texts, n, features)."""
         flat = values.reshape(-1, values.shape[-1])
         active, each = flat > 0, values > 0
         self.texts, self.tokens = self.texts + len(ids), self.tokens + ids.size
@@ -123,11 +123,11 @@ class FeatureStatistics:
 
     @property
     def greatest_bin(self) -> np.ndarray:
-        """Where the last bin ends: a power of two from the greatest value on."""
+        """The end of the last bin: the power of two above the greatest value."""
         return 2.0 ** np.ceil(np.log2(np.maximum(self.greatest, 1e-30)))
 
     def widen(self, most: np.ndarray) -> None:
-        """Bins twice as wide, as often as a greater value asks for."""
+        """Double the width of bins until a greater value fits."""
         before = self.greatest_bin
         self.greatest = np.maximum(self.greatest, most)
         times = np.rint(np.log2(self.greatest_bin / before)).astype(int)
@@ -136,7 +136,7 @@ class FeatureStatistics:
             self.bins[k] = np.bincount(index, self.bins[k], BINS).astype(np.int64)
 
     def histogram(self, feature: int) -> tuple[np.ndarray, float]:
-        """How many values are in each bin up to the greatest, and how wide a bin is."""
+        """The number of values in each bin up to the greatest, and the width of a bin."""
         wide = float(self.greatest_bin[feature]) / BINS
         last = int(np.nonzero(self.bins[feature])[0].max(initial=0))
         return self.bins[feature, : last + 1], wide

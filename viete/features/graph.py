@@ -19,9 +19,9 @@ FEATURE, ERROR, EMBEDDING, TARGET = "feature", "error", "embedding", "target"
 class FeatureNode:
     """A feature, an error, an embedding or a target at a position.
 
-    Blocks and positions are counted through: those of an encoder come before those of its decoder.
-    ``value`` is how active it is, or the number that a target is, and ``influence`` its share in
-    the targets, through all paths. Of a target that is a score ``feature`` is its token, and
+    Blocks and positions are numbered throughout: those of an encoder come before those of its
+    decoder. ``value`` is the activation, or the number of a target, and ``influence`` its share in
+    the targets, through all paths. For a target that is a score, ``feature`` is its token, and
     ``probability`` that of the token.
     """
 
@@ -39,10 +39,10 @@ class FeatureNode:
 class FeatureGraph:
     """Nodes, and edges by the numbers of their nodes: source, target, weight.
 
-    ``ids`` are the tokens of the text and ``tokens`` what they are called; ``blocks`` is how many
-    blocks there are, and ``first`` the number of the first one. ``rows`` names the blocks where
-    their numbers do not. ``into`` has of all that leads to a node, edges here or not, the sum of
-    sizes, the sum and the number, where that is known.
+    ``ids`` are the tokens of the text and ``tokens`` their labels; ``blocks`` is the number of
+    blocks, and ``first`` the number of the first one. ``rows`` names the blocks where their numbers
+    do not. ``into`` has for all sources of a node, edges here or not, the sum of sizes, the sum and
+    the number, where these are known.
     """
 
     nodes: list[FeatureNode] = field(default_factory=list)
@@ -55,7 +55,7 @@ class FeatureGraph:
     into: dict[int, tuple[float, float, int]] = field(default_factory=dict)
 
     def arrows(self) -> Arrows:
-        """The graph as arrows, to be drawn."""
+        """The graph as arrows, for a drawing."""
         known = [Vertex(x.name, self.row(x), x.position, self.called(x), self.short(x))
                  for x in self.nodes]  # fmt: skip
         blocks = range(self.first, self.first + self.blocks)
@@ -78,20 +78,20 @@ class FeatureGraph:
         return out
 
     def size(self, node: int, weights: Sequence[float]) -> float:
-        """The sum of the sizes of all that leads to a node, of which some weights are edges."""
+        """The sum of the sizes of all sources of a node; ``weights`` are those of its edges."""
         return self.into[node][0] if node in self.into else sum(map(abs, weights)) or 1.0
 
     def row(self, x: FeatureNode) -> int | None:
-        """The row of a node: that of its block; embeddings are below the first."""
+        """The row of a node: its block's row; embeddings are below the first."""
         return None if x.kind == TARGET else self.first - 1 if x.block is None else x.block
 
     def called(self, x: FeatureNode) -> str:
-        """What the position of a node is called."""
+        """The label of a node's position."""
         known = x.kind != TARGET and x.position < len(self.tokens)
         return f"{x.position} {quoted(self.tokens[x.position])}" if known else ""
 
     def short(self, x: FeatureNode) -> str:
-        """A node in a drawing, where its block and its position are known."""
+        """The label of a node in a drawing that shows its block and position."""
         if x.kind == TARGET:
             return x.name
         return str(x.feature) if x.feature is not None else x.kind * (x.block is not None)

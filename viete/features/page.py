@@ -9,7 +9,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class ShadedText:
-    """A stretch of a text, token by token, with a feature's value at each; ``peak`` is one."""
+    """A part of a text, token by token, with a feature's values; ``peak`` is one token."""
 
     tokens: tuple[str, ...]
     values: tuple[float, ...]
@@ -23,7 +23,7 @@ class ShadedText:
 
 @dataclass(frozen=True)
 class SteeredText:
-    """How a text goes on when a feature has a value at every position; None for as it is."""
+    """A continuation of a text with a feature set to a value at every position; None if unset."""
 
     value: float | None
     text: str
@@ -31,11 +31,11 @@ class SteeredText:
 
 @dataclass(frozen=True)
 class FeaturePage:
-    """What is found of feature ``number``: of so many ``tokens`` it is active at ``count``.
+    """The findings on feature ``number``, active at ``count`` of ``tokens`` positions.
 
-    ``share`` is that of what all features write, in the mean square. ``bins`` are its values, of
-    which each is ``wide``. ``raised`` and ``lowered`` are tokens with what a unit of the feature
-    adds to their scores, ``changes`` those whose probability behind the greatest context changes
+    ``share`` is its share of the mean square of all features' outputs. ``bins`` counts its values
+    in bins that are ``wide``. ``raised`` and ``lowered`` are tokens with the change of their scores
+    by a unit of the feature, ``changes`` those whose probability after the greatest context changes
     most without it, with that before and after. ``nearest`` are features with the cosine of their
     directions.
     """
@@ -60,7 +60,7 @@ class FeaturePage:
 
     @property
     def often(self) -> float:
-        """The share of positions at which it is active."""
+        """The share of positions where the feature is active."""
         return self.count / max(self.tokens, 1)
 
 

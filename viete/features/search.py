@@ -27,7 +27,7 @@ BATCH = 16  # targets of one backward pass
 def feature_graph(
     run: Run, of: str | Sequence[str], top: int = 200, nodes: int = 32
 ) -> FeatureGraph:
-    """The graph of numbers of a run of one text: its ``top`` edges, by influence.
+    """The graph of some numbers of a run of one text: its ``top`` edges, by influence.
 
     The ``nodes`` most influential features are explained too, in the order of their influence.
     Raises VieteError for a card without features, for several texts, and for what is not a number.
@@ -36,7 +36,7 @@ def feature_graph(
 
 
 class FeatureSearch:
-    """The search for a graph of one run."""
+    """Finds the feature graph of one run."""
 
     def __init__(self, tracer: FeatureTracer) -> None:
         self.tracer = tracer
@@ -75,7 +75,7 @@ class FeatureSearch:
         return self.trimmed(targets, into, top)
 
     def target(self, text: str, share: float) -> FeatureNode:
-        """A number that is asked for, as a node."""
+        """A number that the graph explains, as a node."""
         formula, value = self.tracer.run.parse(text), self.tracer.value(text)
         if value.ndim:
             raise VieteError(f"a graph explains one number, but {text} has the shape {value.shape}")
@@ -95,7 +95,7 @@ class FeatureSearch:
         return node
 
     def place(self, formula: Expr) -> int:
-        """The position of a number that is asked for: that of its row, or else the last."""
+        """The position of a number: that of its row, else the last."""
         texts = self.tracer.texts
         last = texts[-1].offset + len(texts[-1].ids) - 1 if texts else 0
         if not isinstance(formula, Pick):
@@ -118,7 +118,7 @@ class FeatureSearch:
         chosen: list[tuple[FeatureNode, FeatureNode, float]] = []
 
         def reach(node: FeatureNode) -> None:
-            """Its edges wait to be chosen."""
+            """Add a node's edges to the candidates."""
             if id(node) in reached or id(node) not in leading:
                 return
             reached.add(id(node))

@@ -24,7 +24,7 @@ Reader = Callable[[str], np.ndarray]
 
 
 def member(symbol_of: Ref, *places: int) -> str:
-    """A member of a family by the numbers of its blocks."""
+    """A member of a family, by its block numbers."""
     symbol = symbol_of.symbol
     return show(Ref(symbol, tuple(map(num, places[: len(symbol.slots)]))))
 
@@ -40,7 +40,7 @@ class Site:
     value: Reader
 
     def pre(self, i: int) -> str:
-        """What stands before the gate, in a block."""
+        """The value before the gate in a block."""
         return member(self.found.pre.left, i)
 
     def feature(self, i: int) -> str:
@@ -52,22 +52,22 @@ class Site:
         return member(self.found.error.member, i)
 
     def encoder(self, i: int) -> np.ndarray:
-        """By what is read, (d, F)."""
+        """The encoder matrix of a block, (d, F)."""
         return self.value(member(self.found.encoder.member, i))
 
     def layer(self, i: int) -> int:
-        """The number of a block among all."""
+        """The number of a block among all blocks."""
         return self.before + i - self.numbers[0]
 
     @cached_property
     def shape(self) -> tuple[int, int]:
-        """The positions, and how wide is what features read."""
+        """The number of positions, and the width of what features read."""
         i = self.numbers[0]
         return len(self.value(self.feature(i))), self.encoder(i).shape[0]
 
     @cached_property
     def active(self) -> dict[int, tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """By block the positions, the features and the values of what is active."""
+        """For each block, the positions, features and values of the active ones."""
         out = {}
         for i in self.numbers:
             f = self.value(self.feature(i))
@@ -77,7 +77,7 @@ class Site:
 
     @cached_property
     def decoders(self) -> dict[int, dict[int, np.ndarray]]:
-        """By block what each active feature writes to each block that it writes to."""
+        """For each block, what each active feature writes to each block it writes to."""
         symbol = self.found.decoder
         out: dict[int, dict[int, np.ndarray]] = {}
         for i in self.numbers:
@@ -88,14 +88,14 @@ class Site:
         return out
 
     def is_given(self, i: int, row: int, feature: int) -> bool:
-        """Whether a feature was set to another value than its gate gives it."""
+        """Whether a feature was set to a value other than its gate's."""
         gate = self.value(member(self.found.gate.left, i))
         return bool(gate[row, feature] != self.value(self.feature(i))[row, feature])
 
 
 @dataclass(frozen=True)
 class TextPositions:
-    """One of a run's texts: its length, where it begins, its tokens and what they are called."""
+    """One of a run's texts: its length, its first position, its tokens and their labels."""
 
     length: str
     offset: int
@@ -117,7 +117,7 @@ def texts_of(run: Run) -> list[TextPositions]:
 
 
 def offset_of(card: CardData, name: str, texts: list[TextPositions]) -> int:
-    """Where the positions of a value begin."""
+    """The first position of a value."""
     size = shapes_of(card).types[name].shape[0]
     length = card.size_expr(size)
     return next((t.offset for t in texts if isinstance(length, Ref) and length.key == t.length), 0)
@@ -125,14 +125,14 @@ def offset_of(card: CardData, name: str, texts: list[TextPositions]) -> int:
 
 @dataclass(frozen=True)
 class Start:
-    """A stream before its first block, and where its positions begin."""
+    """A stream before its first block, and its first position."""
 
     name: str
     offset: int
 
 
 def starts_of(run: Run, texts: list[TextPositions]) -> list[Start]:
-    """The streams that come into the blocks of a card."""
+    """The streams that enter the blocks of a card."""
     card, out = run.program.model, list[Start]()
     for loop in dict.fromkeys(e.loop for e in card.equations if e.loop is not None):
         made = {e.left.symbol for e in card.equations if e.loop == loop}

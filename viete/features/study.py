@@ -36,12 +36,12 @@ LOSSES = 128  # texts on which the loss is measured, three runs of each
 
 @dataclass(frozen=True)
 class FeatureMeasures:
-    """How good features are together, on the texts that were run.
+    """The quality of all features together, on the texts that were run.
 
-    ``active`` are those of a position in the mean (L0), ``lacking`` is the share of the value's
-    variance that they do not explain, ``dead`` how many were never active. ``loss`` is the mean
-    cross-entropy of next tokens, ``spliced`` that with what the features decode in the value's
-    place, ``without`` that with 0 there; all three are NaN where the card has no scores.
+    ``active`` is the mean number active at a position (L0), ``lacking`` the share of the value's
+    variance that they do not explain, ``dead`` the number never active. ``loss`` is the mean
+    cross-entropy of next tokens, ``spliced`` with the decoded value instead of the value,
+    ``without`` with 0 instead; all three are NaN where the card has no scores.
     """
 
     features: int
@@ -54,14 +54,14 @@ class FeatureMeasures:
 
     @property
     def recovered(self) -> float:
-        """The share of the loss that comes back: 0 as with nothing there, 1 as with the value."""
+        """The share of the loss recovered: 0 as with zeros instead, 1 as with the value."""
         return (self.without - self.spliced) / (self.without - self.loss)
 
 
 class FeatureStudy:
     """The features of one block of a card with its weights. ``of`` is their family: feature^2.
 
-    Raises VieteError for a card without features, and where it does not say of which block.
+    Raises VieteError for a card without features, and if it is unclear which block is meant.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class FeatureStudy:
     # -- which features ----------------------------------------------------------------------------
 
     def chosen(self, of: str | None) -> tuple[FeatureEquations, int]:
-        """The kind of features and the block that are asked for, or the only ones."""
+        """The requested kind of features and block, or the only ones."""
         kinds = features_of(self.card)
         if not kinds:
             raise VieteError(
@@ -104,11 +104,11 @@ class FeatureStudy:
         return there[of]
 
     def here(self, symbol: Any) -> Ref:
-        """The member of a family over blocks that is of this one."""
+        """The member of a family for this block."""
         return self.member(symbol.member)
 
     def member(self, ref: Ref) -> Ref:
-        """A member with the number of this block; of a head that its equation tells apart."""
+        """A member for this block, and for the head that its equation names."""
         index = tuple(
             num(self.block) if k == Idx(self.kind.loop.index) else self.heads.get(s, k)
             for s, k in zip(ref.symbol.slots, ref.index, strict=True)
@@ -116,7 +116,7 @@ class FeatureStudy:
         return Ref(ref.symbol, index)
 
     def equation_of_value(self) -> Equation:
-        """The equation of the value that features stand for."""
+        """The equation of the value that the features stand for."""
         return next(
             e for e in self.card.equations
             if self.kind.error.key in {x.key for x in refs(e.right)}
@@ -125,7 +125,7 @@ class FeatureStudy:
 
     @cached_property
     def heads(self) -> dict[str, Expr]:
-        """The head of a value that features stand for, by its letter."""
+        """The head of the value that the features stand for, by its letter."""
         error = next((e for e in self.card.equations if e.name == self.kind.error.key), None)
         loop = self.kind.loop.index
         old = [x for x in refs(error.right) if x.symbol.slots] if error is not None else []
@@ -133,31 +133,31 @@ class FeatureStudy:
                 if s != loop and not k.free}  # fmt: skip
 
     def decodes(self, ref: Ref) -> bool:
-        """Whether a value is what the features make of theirs."""
+        """Whether a value is decoded from the features."""
         made = next((e for e in self.card.equations if e.name == ref.key), None)
         return made is not None and self.kind.feature.key in {x.key for x in refs(made.right)}
 
     @cached_property
     def name(self) -> str:
-        """The value that features stand for, as a question names it."""
+        """The value that the features stand for, as a question names it."""
         return show(self.value)
 
     # -- texts -------------------------------------------------------------------------------------
 
     def room(self, length: int) -> int:
-        """How many texts of a length are run together."""
+        """The number of texts of a length to run together."""
         wide = len(self.directions)
         if self.scores and self.measured < LOSSES:
             wide = max(wide, int(self.weights_of_scores()))
         return max(1, min(64, ROOM // (length * wide)))
 
     def weights_of_scores(self) -> int:
-        """How many scores a position has."""
+        """The number of scores of a position."""
         shape = self.program.shapes.types[self.scores].shape
         return int(shape[-1].evaluate(self.program.sizes))
 
     def run(self, ids: Array, put: Mapping[Member, Intervention] | None = None) -> Run:
-        """A run of some texts, of which nothing is computed yet."""
+        """A run of some texts, with nothing computed yet."""
         inputs = {self.card.inputs[0].name: np.asarray(ids)}
         return execute(self.program, inputs, self.weights, [], put=put)
 
@@ -168,7 +168,7 @@ class FeatureStudy:
         return np.asarray(host(run.ordered(v, ())))
 
     def add(self, ids: Array) -> None:
-        """Some texts of a length, (texts, n): their features and their errors."""
+        """Add texts of one length, (texts, n): their features and their errors."""
         run = self.run(ids)
         needed = {m for e in (self.feature, self.value, self.error) for m in run.needed_by(e)}
         run.supply(needed)
@@ -183,7 +183,7 @@ class FeatureStudy:
             self.measured += len(ids)
 
     def three_losses(self, run: Run, ids: Array) -> list[np.ndarray]:
-        """The cross-entropies of each text as it is, with what is decoded, and with 0."""
+        """The cross-entropy of each text unchanged, with the decoded value, and with 0."""
         none = {self.key(self.error): zeros}
         runs = [run, self.run(ids, none), self.run(ids, {**none, self.key(self.decoded): zeros})]
         return [self.surprise(x, np.asarray(ids)) for x in runs]
@@ -197,14 +197,14 @@ class FeatureStudy:
         return np.asarray((whole - own).mean(1))
 
     def key(self, ref: Ref) -> Member:
-        """A member as runs hold it."""
+        """The key of a member in runs."""
         return ref.key, (self.block,)
 
     # -- what was found ----------------------------------------------------------------------------
 
     @property
     def measures(self) -> FeatureMeasures:
-        """How good they are on the texts so far. Raises VieteError where there were none."""
+        """The quality measures on the texts so far. Raises VieteError if no texts were added."""
         s = self.statistics
         if not s.tokens:
             raise VieteError("features need texts, and no text has a token")
@@ -216,12 +216,12 @@ class FeatureStudy:
 
     @property
     def shares(self) -> np.ndarray:
-        """Of each feature the mean square of what it writes, as a share of all of them."""
+        """The mean square of each feature's output, as a share of that of all."""
         energy = self.statistics.squares * np.square(self.directions.astype(float)).sum(1)
         return np.asarray(energy / max(energy.sum(), 1e-300))
 
     def ranked(self, count: int) -> list[int]:
-        """The features that write most, of those that were ever active."""
+        """The features with the largest outputs, among those that were ever active."""
         order = np.argsort(-self.shares, kind="stable")[:count]
         return [int(k) for k in order if self.statistics.counts[k]]
 
@@ -236,12 +236,12 @@ class FeatureStudy:
 
 
 def zeros(value: Value, _: int | None) -> Value:
-    """Nothing, in the place of a value."""
+    """Zeros that replace a value."""
     return replace(value, array=value.array * 0)
 
 
 def show_key(ref: Ref) -> str:
-    """A member of a parameter as weights are called."""
+    """The name of a parameter's member among the weights."""
     return show(ref)
 
 

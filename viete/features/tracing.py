@@ -68,7 +68,7 @@ class Sources(NamedTuple):
 
 
 class FeatureTracer:
-    """One run whose card has features, with what is taken as given."""
+    """Traces one run whose card has features, with some values held."""
 
     def __init__(self, run: Run) -> None:
         if run.batch not in (None, 1):
@@ -94,7 +94,7 @@ class FeatureTracer:
         self.check_named()
 
     def held_names(self) -> list[str]:
-        """What is taken as given: patterns, scales, features and errors."""
+        """The held values: patterns, scales, features and errors."""
         lines = linearity(self.card)
         patterns = [show(e.left) for e in self.card.equations if lines.is_pattern(e.left)]
         scales = [show(d.left) for d in self.card.derived
@@ -103,7 +103,7 @@ class FeatureTracer:
         return [*patterns, *scales, *(show(x.member) for x in coded if x.kind == "value")]
 
     def check_named(self) -> None:
-        """Raise VieteError for a norm or a pattern that features read through and has no name."""
+        """Raise VieteError for a norm or a pattern without a name that features read through."""
         card = self.held.program.model
         tight, loose = linearity(card, frozenset()), linearity(card)
         waiting, seen = [s.found.pre.name for s in self.sites], set[str]()
@@ -121,7 +121,7 @@ class FeatureTracer:
                 waiting += [x for x in e.reads if x not in seen]
 
     def is_computed(self, e: Expr) -> bool:
-        """Whether a formula is made of values; a scale is 1 where there is no norm."""
+        """Whether a formula depends on values; a scale without a norm is 1."""
         return any(x.symbol.kind == "value" for x in refs(underived(self.card, e)))
 
     def value(self, name: str) -> np.ndarray:
@@ -129,12 +129,12 @@ class FeatureTracer:
         return floats(self.run[name])
 
     def site_of(self, layer: int) -> tuple[Site, int]:
-        """The features of a block by its number among all, and its own number."""
+        """The features of a block given by its number among all, and its number in its loop."""
         site = next(s for s in reversed(self.sites) if s.before <= layer)
         return site, layer - site.before + site.numbers[0]
 
     def name(self, node: FeatureNode) -> str:
-        """What a node is called in the run."""
+        """The name of a node in the run."""
         if node.block is None:
             start = next(s for s in reversed(self.starts_in_order) if s.offset <= node.position)
             return f"{start.name}_{{{node.position - start.offset}}}"
@@ -145,7 +145,7 @@ class FeatureTracer:
         return f"{site.feature(i)}_{{{row},{node.feature}}}"
 
     def node(self, e: Expr) -> FeatureNode | None:
-        """The feature that a formula names, as ``feature^2_{3,8}``; None of another."""
+        """The feature that a formula names, as ``feature^2_{3,8}``; None for any other formula."""
         match e:
             case Pick(Ref(symbol, (Num() as i,)), (Num() as row, Num() as k)):
                 for site in self.sites:
@@ -155,18 +155,18 @@ class FeatureTracer:
         return None
 
     def before(self, node: FeatureNode) -> float:
-        """What stands before the gate of a feature."""
+        """The value before the gate of a feature."""
         assert node.block is not None
         site, i = self.site_of(node.block)
         return float(self.value(site.pre(i))[node.position - site.offset, node.feature])
 
     @cached_property
     def starts_in_order(self) -> list[Start]:
-        """The streams' beginnings by their positions."""
+        """The starts of the streams, by position."""
         return sorted(self.starts, key=lambda s: s.offset)
 
     def is_given(self, node: FeatureNode) -> bool:
-        """Whether a feature was set to a value, so that nothing made it."""
+        """Whether a feature was set to a value, so that it has no sources."""
         assert node.block is not None and node.feature is not None
         site, i = self.site_of(node.block)
         return site.is_given(i, node.position - site.offset, node.feature)
@@ -198,7 +198,7 @@ class FeatureTracer:
         return out
 
     def of_number(self, of: Expr) -> dict[str, np.ndarray]:
-        """The derivatives of a number that is asked for, with the scales of its own norms given."""
+        """The derivatives of a requested number, with the scales of its norms held."""
         run = self.run
         opened = Expander(run.program, frozenset(("block",)), sizes=run.sizes)
         plain = without_calls(self.card, query(run, of).formula)
@@ -215,7 +215,7 @@ class FeatureTracer:
         return self.derivatives(self.held, total, {})
 
     def of_features(self, targets: Sequence[FeatureNode]) -> dict[str, np.ndarray]:
-        """The derivatives of what stands before the gates of some features."""
+        """The derivatives of the values before the gates of some features."""
         kind = np.asarray(self.run[self.starts[0].name]).dtype
         kind = kind if kind.kind == "f" else np.dtype(float)
         seeds = {(s.before, i): np.zeros((len(targets), *s.shape), kind)
@@ -231,7 +231,7 @@ class FeatureTracer:
         return self.derivatives(self.seeded, self.goal, store)
 
     def source(self, site: Site) -> Expr:
-        """What features read, over the letter of their block, with the scales given."""
+        """The formula that features read, over the letter of their block, with the scales held."""
         card = self.held.program.model
         right = next(e.right for e in card.equations if e.name == site.found.pre.name)
         return next(
@@ -241,12 +241,12 @@ class FeatureTracer:
         )  # fmt: skip
 
     def seed(self, site: Site) -> Symbol:
-        """What the rows are multiplied with that some features read."""
+        """The input that multiplies the rows that some features read."""
         return Symbol("input", f"{SEED}{site.before}", (), (Slot(site.found.loop.index, True),))
 
     @cached_property
     def goal(self) -> Expr:
-        """The sum of what is read, each entry by its seed."""
+        """The sum of what features read, each entry times its seed."""
         card = self.held.program.model
         total = []
         for site in self.sites:
@@ -262,7 +262,7 @@ class FeatureTracer:
         return total_of(total)
 
     def rows(self, site: Site) -> Expr:
-        """How many positions the features of a kind have."""
+        """The number of positions of a kind of features."""
         return self.card.size_expr(shapes_of(self.card).types[site.found.pre.name].shape[0])
 
     @cached_property
@@ -276,7 +276,7 @@ class FeatureTracer:
         return held.extended(Program(more.unstated), held.sizes, {}, origins)
 
     def edges(self, slopes: dict[str, np.ndarray], most: int) -> list[Sources]:
-        """The largest sources of each target of a batch, so many, and the sum of all sizes."""
+        """The ``most`` largest sources of each target of a batch, and the sum of all sizes."""
         batch = max(map(len, slopes.values()))  # what no target reaches comes without a batch
         slopes = {k: np.broadcast_to(g, (batch, *g.shape[1:])) for k, g in slopes.items()}
         kinds: list[tuple[str, int | None, np.ndarray, np.ndarray | None, np.ndarray | None]] = []
@@ -317,7 +317,7 @@ class FeatureTracer:
 
 
 def of_active(site: Site, i: int, k: int, slope: np.ndarray) -> np.ndarray:
-    """What the active features of block i add to each target by what they write to block k."""
+    """The contributions of block i's active features to each target, through block k."""
     where, rows = site.active[i][0], site.decoders[i][k]
     ends = np.searchsorted(where, np.arange(slope.shape[1] + 1))
     parts = [slope[:, j] @ rows[a:b].T for j, (a, b) in enumerate(pairwise(ends))]

@@ -36,7 +36,7 @@ NONE = -1  # the label of a position that has none
 
 
 def parameters(probes: Probes) -> dict[str, Any]:
-    """The numbers of a probe, by the names that its equation has for them."""
+    """The numbers of a probe, by their names in its equation."""
     w, b = probes.one.directions, probes.one.offsets
     one = w.shape[1] == 1
     return {"direction": w[:, 0], "offset": b[0]} if one else {"directions": w, "offsets": b}
@@ -81,7 +81,7 @@ def length_of(run: Run, of: str, letter: str) -> str:
 
 
 def naming(model: Any, probes: Probes) -> Any:
-    """The model with inputs for what a probe's formula names of each text, as ``position``."""
+    """The model with inputs for what a probe's formula takes from texts, as ``position``."""
     texts, items = probes.examples.texts, list[Input]()
     for name in named_in(probes.examples.of, texts):
         values = [numbers_of(e, [name], model.words)[name] for e in texts]
@@ -94,13 +94,13 @@ def naming(model: Any, probes: Probes) -> Any:
 
 
 def given_of(model: Any, probes: Probes, k: int) -> dict[str, Any]:
-    """What one of the texts gives for these inputs."""
+    """The values of these inputs for one of the texts."""
     example = probes.examples.texts[k]
     return numbers_of(example, named_in(probes.examples.of, [example]), model.words)
 
 
 def probed(model: Any, probes: Probes, held_out: str) -> Any:
-    """The model with a probe put in, whose card claims how right it is.
+    """The model with a probe put in; its card claims the probe's accuracy.
 
     ``held_out`` names the file of the texts that the claims are about.
     """
@@ -121,7 +121,7 @@ def probed(model: Any, probes: Probes, held_out: str) -> Any:
 
 
 def claims(card: CardData, probes: Probes, held_out: str) -> Iterator[Claim]:
-    """What the card claims of the texts held out: how right the probe is."""
+    """The card's claims about the held-out texts: the probe's accuracy."""
     score, per_position = probes.scores[0], bool(probes.examples.letters)
     if not probes.count:
         error = float(np.mean([np.mean(np.square(
@@ -140,7 +140,7 @@ def claims(card: CardData, probes: Probes, held_out: str) -> Iterator[Claim]:
 
 
 def right(probes: Probes, per_position: bool) -> str:
-    """The share of a text's examples that a probe is right about."""
+    """The share of a text's examples that a probe gets right."""
     two = probes.count == 2
     if not per_position:
         hit = "(probe ≥ 1/2) = (label = 1)" if two else "probe[label] = max(probe)"
@@ -159,7 +159,7 @@ def upper(x: float) -> str:
 
 
 def sentences(probes: Probes) -> Iterator[str]:
-    """What the probe is and how right it is, in words."""
+    """A description of the probe and its accuracy."""
     examples, score = probes.examples, probes.scores[0]
     names = examples.classes
     of = FITTED[probes.method] if names else "ridge regression"
@@ -175,7 +175,7 @@ def sentences(probes: Probes) -> Iterator[str]:
 
 
 def held_out_lines(probes: Probes) -> Iterator[dict[str, Any]]:
-    """The texts held out, each with its label as the card's input has it."""
+    """The held-out texts, each with its label as the card's input has it."""
     examples: ProbeExamples = probes.examples
     for k in probes.held:
         example, vectors = examples.texts[k], examples.vectors[k]
@@ -191,7 +191,7 @@ def held_out_lines(probes: Probes) -> Iterator[dict[str, Any]]:
 
 
 def save_held_out(probes: Probes, path: Path) -> None:
-    """Write the texts held out, a line of JSON each."""
+    """Write the held-out texts, a line of JSON each."""
     lines = (json.dumps(line, ensure_ascii=False) for line in held_out_lines(probes))
     with replacing(path) as file:
         file.write("".join(f"{line}\n" for line in lines).encode())

@@ -22,14 +22,14 @@ from viete.probes.probing import Probes
 
 @dataclass(frozen=True)
 class ProbeEffect:
-    """A number of the model, the mean over the texts held out, with each change."""
+    """A number of the model with each change, as the mean over the held-out texts."""
 
     question: str
     values: Mapping[str, float]
 
 
 def changes(probes: Probes) -> dict[str, tuple[str, dict[str, Any]]]:
-    """What is put into the model, by what it is called: an equation and its values."""
+    """The changes put into the model, by name: an equation and its values."""
     of, basis = probes.examples.of, probes.basis
     if not basis.shape[1]:
         raise VieteError(f"the probe of {of} has no direction: {of} is the same for every text")
@@ -46,10 +46,10 @@ def changes(probes: Probes) -> dict[str, tuple[str, dict[str, Any]]]:
 def probe_effects(
     model: Any, probes: Probes, questions: Sequence[str], inputs: Mapping[str, Any] | None = None
 ) -> tuple[ProbeEffect, ...]:  # fmt: skip
-    """Each question's mean over the texts held out, of the model as it is and with each change.
+    """Each question's mean over the held-out texts, for the unchanged model and each change.
 
     Raises VieteError for a question that is not a number of each text, for several probes, and
-    where the probe reads a formula that no equation defines, since nothing can replace it.
+    where the probe reads a formula that no equation defines, which cannot be replaced.
     """
     base = naming(model, probes)
     models = {"as it is": base}

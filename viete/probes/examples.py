@@ -29,7 +29,7 @@ Label = Any
 
 @dataclass(frozen=True)
 class Vectors:
-    """Of one text: vectors (places, m, d), labels (m), and where each example stands in it."""
+    """For one text: vectors (places, m, d), labels (m), and the position of each example."""
 
     values: np.ndarray
     labels: Sequence[Label]
@@ -40,7 +40,7 @@ class Vectors:
 
 @dataclass(frozen=True)
 class Places:
-    """What a family of vectors ranges over besides examples: axes, and what their entries are."""
+    """The axes of a family of vectors besides examples, and the labels of their entries."""
 
     axes: tuple[str, ...]
     labels: tuple[tuple[str, ...], ...]
@@ -50,7 +50,7 @@ class Places:
         return tuple(map(len, self.labels))
 
     def name(self, place: int) -> str:
-        """``i = 3`` for one of them."""
+        """The name of one place: ``i = 3``."""
         at = np.unravel_index(place, self.shape) if self.shape else ()
         pairs = zip(self.axes, self.labels, at, strict=True)
         return ", ".join(f"{axis} = {names[k]}" for axis, names, k in pairs)
@@ -58,10 +58,10 @@ class Places:
 
 @dataclass(frozen=True)
 class ProbeExamples:
-    """All examples: the texts that have some, the vectors of each, and what the labels are.
+    """All examples: the texts that have some, the vectors of each, and the labels.
 
-    ``classes`` are the labels in order, of which ``codes`` are the numbers; without them the codes
-    are the labels, numbers themselves.
+    ``classes`` are the labels in order, and ``codes`` their numbers; without classes the codes are
+    the labels, which are numbers.
     """
 
     of: str
@@ -75,7 +75,7 @@ class ProbeExamples:
 
     @property
     def size(self) -> int:
-        """How many entries a vector has."""
+        """The number of entries of a vector."""
         return int(self.vectors[0].values.shape[-1])
 
     def at(self, place: int, texts: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
@@ -88,10 +88,10 @@ def probe_examples(
     start: Callable[[Any], Run], texts: Sequence[Example], of: str, label: str,
     labels: Sequence[Label] | None = None, kind: str | None = None,
 ) -> ProbeExamples:  # fmt: skip
-    """The vectors ``of`` runs of texts, with the ``labels`` given, or what ``label`` says of each.
+    """The vectors ``of`` runs of texts, with given ``labels``, or those that ``label`` computes.
 
-    ``start`` runs a text. Raises VieteError for what is not a vector, for labels that are missing
-    or all the same, and where vectors differ from text to text in how many there are.
+    ``start`` runs a text. Raises VieteError for a formula that is not a vector, for labels that are
+    missing or all the same, and where the number of vectors differs from text to text.
     """
     if labels is not None and len(labels) != len(texts):
         raise VieteError(
@@ -121,7 +121,7 @@ def probe_examples(
 
 
 def labelled(run: Run, label: str, texts: Sequence[Example]) -> Answer:
-    """What a formula says of a run. Raises VieteError where a word is neither a key nor that."""
+    """The answer to a label's formula. Raises VieteError for a word that is an unknown key."""
     try:
         return run.answer(label)
     except VieteError:
@@ -136,20 +136,20 @@ def labelled(run: Run, label: str, texts: Sequence[Example]) -> Answer:
 
 
 def named(run: Run, example: Example, questions: Sequence[str]) -> Run:
-    """The run that knows what of its line the questions name, as ``position``."""
+    """The run with the values of its line that the questions name, as ``position``."""
     own = {i.name for i in run.program.model.inputs}
     names = {n for q in questions if q not in example.values for n in named_in(q, [example])} - own
     return asked(run, numbers_of(example, names, run.scope.words()))
 
 
 def length_of(run: Run) -> int:
-    """How many tokens the first input of a run has."""
+    """The number of tokens in the first input of a run."""
     item = run.program.model.inputs[0]
     return int(run.lookup(item.name, ()).array.shape[-1]) if item.shape else 0
 
 
 def of_text(found: Answer, given: Label, known: Answer | None) -> tuple[Vectors, Places]:
-    """The examples of one text: its vectors along the axes that the label has too."""
+    """The examples of one text: its vectors along the axes of the label."""
     values = np.asarray(in_numpy(found.array), np.float64)
     if not values.ndim:
         raise VieteError(
@@ -194,7 +194,7 @@ def number(label: str, k: int) -> int:
 
 
 def check_alike(of: str, found: Sequence[tuple[Places, tuple[int, ...]]]) -> None:
-    """That every text has a vector at every place."""
+    """Check that every text has a vector at every place."""
     shapes = {(p.shape, shape[-1]) for p, shape in found}
     if len(shapes) > 1:
         raise VieteError(
@@ -204,7 +204,7 @@ def check_alike(of: str, found: Sequence[tuple[Places, tuple[int, ...]]]) -> Non
 
 
 def common(found: Sequence[Places]) -> Places:
-    """The places of all texts; what is called otherwise in another text is called by its number."""
+    """The places of all texts; places whose names differ between texts are named by number."""
     first = found[0]
     labels = tuple(
         own if all(p.labels[a] == own for p in found) else tuple(str(number(x, k))
@@ -217,7 +217,7 @@ def common(found: Sequence[Places]) -> Places:
 def coded(
     labels: Sequence[Sequence[Label]], kind: str | None, label: str
 ) -> tuple[tuple[str, ...], tuple[np.ndarray, ...]]:
-    """The classes, none of numbers, and the labels of each text as numbers."""
+    """The classes, empty for numbers, and the labels of each text as numbers."""
     if kind not in (None, *KINDS):
         raise VieteError(f"labels must be {' or '.join(KINDS)}, not {kind!r:.40}")
     every = [x for row in labels for x in row]

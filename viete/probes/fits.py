@@ -31,21 +31,21 @@ class Linear:
         return np.asarray(x @ self.directions + self.offsets)
 
     def classes(self, x: Array) -> Array:
-        """The likeliest class of each example; of two classes the second has the score."""
+        """The likeliest class of each example; with two classes, the score is the second's."""
         scores = self(x)
         return (scores[:, 0] >= 0).astype(int) if scores.shape[1] == 1 else scores.argmax(1)
 
 
 @dataclass(frozen=True)
 class Standard:
-    """Vectors from their mean, in units of one number."""
+    """Vectors minus their mean, in units of one number."""
 
     mean: Array
     unit: float
 
     @classmethod
     def of(cls, x: Array) -> Standard:
-        """The mean and the unit of examples; of equal ones, but for rounding, it is infinite."""
+        """The mean and the unit of examples; infinite if all are equal up to rounding."""
         mean = x.mean(0)
         unit = float(np.sqrt(np.square(x - mean).mean()))
         return cls(mean, unit if unit > ROUNDING * np.sqrt(np.square(x).mean()) else np.inf)
@@ -54,7 +54,7 @@ class Standard:
         return (x - self.mean) / self.unit
 
     def undone(self, directions: Array, offsets: Array) -> Linear:
-        """What was fitted to standard vectors, for the vectors as they are."""
+        """A fit to standard vectors, converted to the original vectors."""
         directions = directions / self.unit
         return Linear(directions, offsets - self.mean @ directions)
 
@@ -62,7 +62,7 @@ class Standard:
 def logistic(x: Array, y: Array, count: int, penalty: float) -> Linear:
     """The least cross-entropy of classes ``y``, 0 … count − 1, summed, with ½ penalty |W|² added.
 
-    Of two classes there is one direction, towards the second, and a sigmoid; of more a softmax.
+    Two classes have one direction, towards the second, and a sigmoid; more have a softmax.
     """
     standard, k = Standard.of(x), 1 if count == 2 else count
     z, d = standard(x), x.shape[1]
@@ -84,7 +84,7 @@ def logistic(x: Array, y: Array, count: int, penalty: float) -> Linear:
 
 
 def nearest_means(x: Array, y: Array, count: int, penalty: float = 0.0) -> Linear:
-    """The class whose mean is nearest; of two classes the difference of their means (mass mean)."""
+    """A fit to the class with the nearest mean; for two, the difference of means (mass mean)."""
     standard = Standard.of(x)
     z = x if np.isfinite(standard.unit) else np.broadcast_to(standard.mean, x.shape)
     means = np.stack([z[y == c].mean(0) for c in range(count)])
@@ -95,7 +95,7 @@ def nearest_means(x: Array, y: Array, count: int, penalty: float = 0.0) -> Linea
 
 
 def ridge(x: Array, y: Array, count: int, penalty: float) -> Linear:
-    """The least squares of numbers ``y``, with penalty |w|² added."""
+    """The least-squares fit of numbers ``y``, with penalty |w|² added."""
     standard = Standard.of(x)
     z, mean = standard(x), y.mean()
     u, s, v = np.linalg.svd(z, full_matrices=False)

@@ -32,10 +32,10 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class ProbeScore:
-    """How right a probe is on texts held out, from ``low`` to ``high`` at 95 %.
+    """The accuracy of a probe on held-out texts, from ``low`` to ``high`` at 95 %.
 
-    ``constant`` is what one gets without the vector, ``shuffled`` by labels that mean nothing. Of
-    classes these are shares of examples, of numbers the share of their variance (R²).
+    ``constant`` is the accuracy without the vector, ``shuffled`` with shuffled labels. For classes
+    these are shares of examples, for numbers the share of their variance (R²).
     """
 
     value: float
@@ -49,8 +49,8 @@ class Probes(Displayed):
     """A probe for each place of a family of vectors, each fitted and measured on the same texts.
 
     ``method`` is 'logistic' or 'means'; numbers are learned by ridge regression. ``penalty`` is on
-    the squared length of the directions, of vectors in standard units. ``held`` is the share of
-    texts that are held out, drawn with ``seed``. Raises VieteError where too few texts are left.
+    the squared length of the directions, for vectors in standard units. ``held`` is the share of
+    held-out texts, drawn with ``seed``. Raises VieteError where too few texts are left.
     """
 
     def __init__(
@@ -85,12 +85,12 @@ class Probes(Displayed):
 
     @property
     def count(self) -> int:
-        """How many classes there are; 0 for numbers."""
+        """The number of classes; 0 for numbers."""
         return len(self.examples.classes)
 
     @property
     def places(self) -> int:
-        """How many probes there are."""
+        """The number of probes."""
         return prod(self.examples.places.shape)
 
     def fitted(self, place: int, method: str | None = None) -> Linear:
@@ -99,12 +99,12 @@ class Probes(Displayed):
                                                self.penalty)  # fmt: skip
 
     def fit(self, method: str) -> Fit:
-        """How a probe is fitted."""
+        """The function that fits a probe."""
         return FITS[method] if self.count else ridge
 
     @cached_property
     def probes(self) -> tuple[Linear, ...]:
-        """All of them."""
+        """All probes, one for each place."""
         return tuple(map(self.fitted, range(self.places)))
 
     @property
@@ -121,11 +121,11 @@ class Probes(Displayed):
 
     @cached_property
     def scores(self) -> tuple[ProbeScore, ...]:
-        """How right each probe is on the texts held out."""
+        """The accuracy of each probe on the held-out texts."""
         return tuple(map(self.score, range(self.places)))
 
     def score(self, place: int) -> ProbeScore:
-        """How right the probe of one place is, and what it has to be held against."""
+        """The accuracy of the probe of one place, with its comparisons."""
         right = self.right(self.probes[place], place, self.examples.codes)
         shuffled = [self.right(*self.control(place, k)) for k in range(SHUFFLES)]
         value = self.share(right)
@@ -134,11 +134,11 @@ class Probes(Displayed):
                           float(np.mean([self.share(r) for r in shuffled])))  # fmt: skip
 
     def accuracy(self, probe: Linear, place: int = 0) -> float:
-        """How right another probe is at a place."""
+        """The accuracy of another probe at a place."""
         return self.share(self.right(probe, place, self.examples.codes))
 
     def control(self, place: int, k: int) -> tuple[Linear, int, Sequence[Array]]:
-        """A probe of labels that were dealt out anew, to all examples."""
+        """A probe of labels shuffled over all examples."""
         codes = self.examples.codes
         dealt = np.random.default_rng([self.seed, k]).permutation(np.concatenate(codes))
         new = np.split(dealt, np.cumsum([len(c) for c in codes])[:-1])
@@ -151,7 +151,7 @@ class Probes(Displayed):
         return self.fit(self.method)(x, y, self.count, self.penalty), place, new
 
     def right(self, probe: Linear, place: int, codes: Sequence[Array]) -> Array:
-        """Of each text held out the share that is right; of numbers errors and what there is."""
+        """For each held-out text the share that is right and 1; for numbers (explained, total)."""
         out = []
         mean = np.mean(np.concatenate([codes[k] for k in self.train]))
         for k in self.held:
@@ -165,13 +165,13 @@ class Probes(Displayed):
 
     @staticmethod
     def share(right: Array) -> float:
-        """What is right of all that there is."""
+        """The share that is right of all."""
         of = right[:, 1].sum()
         return float(right[:, 0].sum() / of) if of else 0.0
 
     @property
     def constant(self) -> float:
-        """The share of the most frequent class; of numbers, whose mean is said, there is none."""
+        """The share of the most frequent class; 0 for numbers, which are guessed by their mean."""
         if not self.count:
             return 0.0
         codes = self.examples.codes
@@ -179,7 +179,7 @@ class Probes(Displayed):
         return float(np.mean([np.mean(codes[k] == counts.argmax()) for k in self.held]))
 
     def interval(self, right: Array) -> tuple[float, float]:
-        """Wilson's interval; of numbers the middle 95 % over texts drawn again (bootstrap)."""
+        """Wilson's interval; for numbers the middle 95 % over resampled texts (bootstrap)."""
         if self.count:
             return wilson(self.share(right), len(right))
         draw = np.random.default_rng([self.seed, len(right)])
@@ -188,7 +188,7 @@ class Probes(Displayed):
         return float(low), float(high)
 
     def page(self, style: str = "unicode") -> list[Block]:
-        """How right it is, beside what is to be had without it."""
+        """The accuracy, beside that without the probe."""
         return list(probe_table(self))
 
     def __str__(self) -> str:
@@ -198,19 +198,21 @@ class Probes(Displayed):
 
     @cached_property
     def middle(self) -> Array:
-        """The mean of the vectors that were learned from, (d)."""
+        """The mean of the training vectors, (d)."""
         return np.asarray(self.examples.at(0, self.train)[0].mean(0))
 
     @property
     def basis(self) -> Array:
-        """Orthogonal directions of length 1 with the same span as the probe's own, (d, r)."""
+        """Orthonormal directions with the same span as the probe's, (d, r)."""
         u, s, _ = np.linalg.svd(self.one.directions, full_matrices=False)
         return np.asarray(u[:, s > 1e-9 * s.max(initial=0.0)])
 
     @property
     def step(self) -> Array:
-        """One step along the only direction, (d): from the mean of one class to that of the other,
-        or a standard deviation of numbers.
+        """One step along the only direction, (d).
+
+        It goes from the mean of one class to that of the other, or is a standard deviation of
+        numbers.
         """
         (x, y), w = self.examples.at(0, self.train), self.one.directions[:, 0]
         along = x @ w
@@ -218,9 +220,9 @@ class Probes(Displayed):
         return np.asarray(w * (size / (w @ w)))
 
     def erased(self) -> tuple[float, float]:
-        """How right this probe is without its directions, and one that is fitted anew.
+        """The accuracy of this probe without its directions, and of one that is fitted again.
 
-        What a vector has along them is replaced by what their mean has.
+        The part of each vector along them is replaced by that of the mean.
         """
         basis, middle = self.basis, self.middle
         x, y = self.examples.at(0, self.train)
@@ -235,7 +237,7 @@ class Probes(Displayed):
 
 
 def held_out(examples: ProbeExamples, share: float, seed: int) -> list[int]:
-    """The texts that are held out: of each class the same share, where a text is of one."""
+    """The held-out texts: the same share of each class, where a text has one class."""
     order = np.random.default_rng(seed).permutation(len(examples.texts)).tolist()
     groups: dict[int, list[int]] = {}
     for k in order:
@@ -246,12 +248,12 @@ def held_out(examples: ProbeExamples, share: float, seed: int) -> list[int]:
 
 
 def without(x: Array, basis: Array, middle: Array) -> Array:
-    """Vectors (m, d) with what their ``middle`` has along a basis (d, r) instead of their own."""
+    """Vectors (m, d) whose part along a basis (d, r) is replaced by that of their ``middle``."""
     return np.asarray(x - (x - middle) @ basis @ basis.T)
 
 
 def wilson(share: float, count: int) -> tuple[float, float]:
-    """The interval of a share of so many trials, at 95 % (Wilson 1927)."""
+    """The interval of a share of ``count`` trials, at 95 % (Wilson 1927)."""
     z2 = NORMAL**2 / count
     middle = (share + z2 / 2) / (1 + z2)
     half = sqrt(z2 * (share * (1 - share) + z2 / 4)) / (1 + z2)

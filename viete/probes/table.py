@@ -18,7 +18,7 @@ FEW = 8  # classes that are named
 
 
 def opening(probes: Probes) -> str:
-    """What was asked, of which texts."""
+    """The question asked, and its texts."""
     examples = probes.examples
     of = f"{literal(examples.of)} for {literal(examples.label)}"
     count = sum(len(v.labels) for v in examples.vectors)
@@ -30,7 +30,7 @@ def opening(probes: Probes) -> str:
 
 
 def classes(probes: Probes) -> str:
-    """What it tells apart."""
+    """The classes that the probe distinguishes."""
     names = probes.examples.classes
     if not names:
         return "a number"
@@ -40,7 +40,7 @@ def classes(probes: Probes) -> str:
 
 
 def probe_table(probes: Probes) -> Iterator[Block]:
-    """One probe with all that it is held against, or a row for each of several."""
+    """One probe with all its comparisons, or a table with a row for each of several."""
     yield paragraph(opening(probes))
     measure = "accuracy" if probes.count else "R²"
     if probes.places > 1:
@@ -57,7 +57,7 @@ def probe_table(probes: Probes) -> Iterator[Block]:
 
 
 def rows(probes: Probes) -> Iterator[list[str]]:
-    """What a probe is held against."""
+    """The comparisons of a probe."""
     score = probes.scores[0]
     own = FITTED[probes.method] if probes.count else "ridge regression"
     yield [f"the probe: {own}", three(score.value), span(score.low, score.high)]
@@ -73,7 +73,7 @@ def rows(probes: Probes) -> Iterator[list[str]]:
 
 
 def effect_table(effects: Sequence[ProbeEffect]) -> Iterator[Block]:
-    """What the directions do: a row for each number."""
+    """The effects of the directions: a row for each number."""
     if effects:
         yield paragraph("What it does, in means over the texts held out:")
         names = list(effects[0].values)
@@ -83,12 +83,12 @@ def effect_table(effects: Sequence[ProbeEffect]) -> Iterator[Block]:
 
 
 def three(x: float) -> str:
-    """Three decimals."""
+    """A number with three decimals."""
     return f"{x:.3f}".replace("-0.000", "0.000")
 
 
 def span(low: float, high: float) -> str:
-    """An interval."""
+    """An interval as text."""
     return f"{three(low)} to {three(high)}"
 
 
