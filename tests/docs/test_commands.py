@@ -29,9 +29,9 @@ Every command with its help, as `viete COMMAND --help` prints it, and what its e
 that is short. A path or the name of a shipped card stands for a card, a folder or the name of a
 shipped model for a model; `two-layers` is a small trained model that comes with Viète.
 
-What a command writes to a file it names on standard error, as `written: page.html`, so that
-standard output holds nothing but the result. The exit code is 0, 1 where `viete check` finds
-something false, 2 for bad input, and 130 after Ctrl-C.
+Each command names the files that it writes, as in `written: page.html`. It does so on standard
+error, so standard output holds only the result. The exit code is 0 for success, 1 where
+`viete check` finds something false, 2 for bad input, and 130 after Ctrl-C.
 """
 
 

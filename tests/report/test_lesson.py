@@ -442,7 +442,10 @@ def test_a_zero_variance_ends_the_lesson() -> None:
         (["exact-lesson", "-t", " "], "at least one token"),
         (["exact-lesson", "-t", "a q"], "'q' is not a token"),
         (["exact-lesson", "-t", "0,7"], "7"),
-        (["exact-lesson", "-t", "a b", "--position", "2"], "no position 2"),
+        (
+            ["exact-lesson", "-t", "a b", "--position", "2"],
+            "text has positions 0 to 1",
+        ),
         (["exact-lesson", "-t", "a b", "-o", "lesson.odt"], "writes no .odt files"),
         (["exact-lesson", "-t", "a b", "-o", "lesson"], "no suffix"),
         (["exact-lesson", "-t", "a b", "--digits", "0"], "digits"),

@@ -480,7 +480,7 @@ class InputOptions:
         """Token ids as they are given, or those of the text."""
         if (self.tokens is None) == (self.text is None):
             raise VieteError(
-                "give the input either as --tokens 3,1,4 or, of a model, as --text TEXT"
+                "give the input either as --tokens, such as --tokens 3,1,4, or as --text TEXT"
             )
         if self.tokens is not None:
             return numbers(self.tokens, card)
@@ -514,8 +514,10 @@ def numbers(text: str, card: CardData, what: str = "--tokens") -> list[int] | li
 def row_of(text: str, card: CardData, what: str) -> list[int]:
     """One sequence: numbers as they are, words by their place in the vocabulary."""
     words = [w for part in text.split(",") for w in part.split() or [""]]
+    if not text.strip():
+        raise VieteError(f"{what} has an empty sequence; give at least one token, such as 3")
     if not all(words):
-        raise VieteError(f"{what} takes numbers such as 3,1,4")
+        raise VieteError(f"{what} has nothing between two commas; give numbers such as 3,1,4")
     out = []
     for word in words:
         if word in card.vocabulary:

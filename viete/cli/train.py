@@ -244,6 +244,6 @@ def plot(
 
     picture = plot_runs(runs)
     target = output or runs[0] / "loss.svg"
+    emit(svg_file(picture), target)
     if len(runs) == 1:
         print("\n".join(plot_text(runs[0])))
-    emit(svg_file(picture), target)

@@ -89,7 +89,11 @@ def weights_among(card: CardData, seed: int, among: str) -> dict[str, np.ndarray
     All numbers are equally likely; one listed twice is twice as likely. The `value` column and an
     init that is a number are kept. The arrays hold Fractions.
     """
-    numbers = [number(part) for part in parts_of(Text(among), r"[^\s,;]+")]
+    parts = [part.text for part in parts_of(Text(among), r"[^\s,;]+")]
+    for text in parts:
+        if not _NUMBER.fullmatch(text.replace("−", "-")) or re.fullmatch(r".*/0+", text):
+            raise VieteError(f"--among: {text!r} is not a number; give some as in -1, 0.5 or 1/2")
+    numbers = [number(Text(text)) for text in parts]
     if not numbers:
         raise VieteError("--among takes the numbers to draw from, such as --among='-1, 0, 1/2'")
     check_seed(seed)

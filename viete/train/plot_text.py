@@ -24,19 +24,25 @@ def plot_text(run: Path) -> list[str]:
     for sign, points in curves.items():
         for step, loss in points:
             columns.setdefault((sign, round(step / last * (COLUMNS - 1))), []).append(loss)
-    means = {place: sum(x) / len(x) for place, x in columns.items()}
+    means = {place: sum(loss / len(x) for loss in x) for place, x in columns.items()}
     low, high = min(means.values()), max(means.values())
     grid = [[" "] * COLUMNS for _ in range(ROWS)]
     for (sign, column), loss in means.items():
-        share = (high - loss) / (high - low) if high > low else 0.0
+        # halves, whose differences are finite
+        share = (high / 2 - loss / 2) / (high / 2 - low / 2) if high > low else 0.0
         grid[round(share * (ROWS - 1))][column] = sign
     out = []
     for k, cells in enumerate(grid):
-        mark = f"{high - (high - low) * k / (ROWS - 1):.2f}" if k in (0, ROWS - 1) else ""
+        mark = marked(high) if k == 0 else marked(low) if k == ROWS - 1 else ""
         out.append(f"  {mark:>7} │{''.join(cells)}".rstrip())
     out.append(f"{'':10}└{'─' * COLUMNS}")
     end = f"step {last:.0f}"
     return [*out, f"{'':11}0{end:>{COLUMNS - 1}}", f"{'':11}● training loss  ○ validation loss"]
+
+
+def marked(loss: float) -> str:
+    """A loss beside the axis, in at most 7 columns."""
+    return f"{loss:.2f}" if abs(loss) < 1e4 else f"{loss:.0e}"
 
 
 __all__ = ["plot_text"]

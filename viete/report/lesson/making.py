@@ -106,7 +106,9 @@ class Maker(Teller):
         count = len(self.tracks)
         for j in self.wanted or ():
             if not 0 <= j < count:
-                raise VieteError(f"there is no position {j}: they are 0 to {count - 1}")
+                raise VieteError(
+                    f"--position {j}: the text has positions 0 to {count - 1}, counted from 0"
+                )
         return list(dict.fromkeys(self.wanted)) if self.wanted else followed_positions(self.tracks)
 
     def summarised(self) -> ExactSummaries:
@@ -120,7 +122,7 @@ class Maker(Teller):
         ended = [] if self.stopped is None else [f"The run ended early: {self.stopped.message}."]
         return replace(
             out, title=f"{out.title} (a lesson in exact numbers)",
-            intro=[*out.intro, *self.about_positions(), *[origin] * bool(origin), *why],
+            intro=[*out.intro, *[origin] * bool(origin), *why],
             numbers=self.about_numbers(),
             tables=Beginning(self.exact, self.formulas).matrices(),
             closing=[*out.closing, *ended], proven=self.proven(),
