@@ -53,7 +53,7 @@ class CardSizes:
         return False
 
     def same_number(self, a: Size, b: Size) -> bool:
-        """Whether sizes are the same; in a stated shape any name of equal value counts."""
+        """As `same`; in a shape that a card states, any name of equal value counts."""
         return self.same(a, b) or (
             (value := self.number(a)) is not None and value == self.number(b)
         )

@@ -168,7 +168,7 @@ class QuestionReading:
     # -- angles ------------------------------------------------------------------------------------
 
     def angle(self, written: Pick, a: Expr, b: Expr) -> Expr:
-        """The angle between two vectors, since an index on a single number means nothing else."""
+        """The angle between two vectors, for an index of two vectors on a single number."""
         meant = self.card.library("angle", a, b)
         own, *vectors = (show(x, "unicode") for x in (written.value, a, b))
         self.conventions.append(Convention(

@@ -231,7 +231,7 @@ class Expansion(Displayed, TermValues):
 
     @cached_property
     def rounding(self) -> Remainder:
-        """The whole minus all terms, as a term. Raises VieteError where it exceeds rounding."""
+        """The whole minus all terms, as a term. Raises VieteError if it is more than rounding."""
         return Remainder(self, ROUNDING, (), self.rest, norm(self.rest))
 
     def together(self, kind: str, terms: Iterable[Term]) -> Remainder:

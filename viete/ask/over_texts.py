@@ -101,7 +101,7 @@ def outermost(e: Expr) -> Iterator[Bind]:
 
 
 def folded(runs: Sequence[Questions], e: Bind, behind: str) -> Answer:
-    """The sum, the mean or the maximum over the runs of the formula below the binder."""
+    """The sum, mean or maximum over the runs of the formula below the binder."""
     each = over_texts(runs, f"{show(e.body)} {behind}".strip())
     each *= len(runs) // len(each)
     arrays = [host(answer.array) for answer in each]

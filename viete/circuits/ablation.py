@@ -268,7 +268,7 @@ class Ablations:
 
 
 def no_edge(of: Expr) -> str:
-    """The error for a circuit without an edge."""
+    """The message for a circuit without an edge."""
     return f"of so few edges none leads all the way from a text to {show(of)}; take more"
 
 

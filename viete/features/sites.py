@@ -31,7 +31,7 @@ def member(symbol_of: Ref, *places: int) -> str:
 
 @dataclass
 class Site:
-    """One kind of features in one run; ``before`` so many blocks and ``offset`` positions are."""
+    """One kind of features in one run, after ``before`` blocks and ``offset`` positions."""
 
     found: FeatureEquations
     numbers: range

@@ -84,7 +84,7 @@ class Readers:
     made: bool
 
     def share(self, back: Expr, block: Expr, ends: tuple[Expr, Expr], card: CardData) -> Expr:
-        """The sum of ``back`` over the readers of ``block``, which lies between ends."""
+        """The sum of ``back``, of block ``letter``, over readers of ``block``, between ends."""
         sizes = [card.size(x, Size.of) for x in (block, *ends, self.lower, self.upper)]
         place, first, last, lower, upper = (Size.of("?") if s is None else s for s in sizes)
         low, high = (first, last) if self.reading.sign > 0 else (last, first)

@@ -175,7 +175,7 @@ class Doubling:
         return Measuring(self.model)
 
     def depends(self, e: Expr, active: Collection[str] | None = None) -> bool:
-        """Whether a derivative passes from ``e`` to an active value."""
+        """Whether a derivative passes from ``e`` to an ``active`` value."""
         return depends(e, self.active if active is None else active, self.stop)
 
     def learned_arguments(self) -> dict[str, set[str]]:

@@ -121,7 +121,7 @@ def forward_pass(card: CardData) -> CardData:
 
 @memoised
 def with_loss(card: CardData, of: str | Expr | None) -> tuple[CardData, Ref]:
-    """The forward pass and its loss; a formula gets an equation of its own.
+    """The forward pass and its loss; a formula gets an equation.
 
     By default the loss is that of `with_own_loss`.
     """
