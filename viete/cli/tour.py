@@ -66,7 +66,7 @@ def story(folder: str) -> list[StoryPart]:
              "every value:", ("show letters-attention",), "Forward pass"),
         StoryPart("The equations run",
              "The text is a b a. A says which letters each letter looks at, and y is the letter "
-             "predicted behind each. Behind the last a, it is letter 1, the b.",
+             "predicted after each. After the last a, it is letter 1, the b.",
              (f"run {aba} --show A,logits,y",)),
         StoryPart("Nothing is rounded",
              "The same run in exact numbers. The last row of A is made of powers of e, and b is "
@@ -89,7 +89,7 @@ def story(folder: str) -> list[StoryPart]:
              "The data flow of Pythia, drawn from its card.",
              (f"show pythia -o {folder}/pythia.svg",)),
         StoryPart("A trained model, asked",
-             "A model of two layers comes with Viète. What does it predict behind planktonpl, "
+             "A model of two layers comes with Viète. What does it predict after planktonpl, "
              "which letters does a head of layer 2 look at, and what becomes of the logit of a "
              "when each head of that layer is switched off?",
              ("ask two-layers --text planktonpl 'top_3(logits_{-1})' 'top_3(A^{2,1}_{-1})' "
