@@ -196,7 +196,7 @@ def test_derivatives_are_parts_of_formulas() -> None:
 @pytest.mark.parametrize(
     ("question", "message"),
     [
-        ("∂(logits_{-1})/∂x^2", "one real number, and this is .V."),
+        ("∂(logits_{-1})/∂x^2", "can be differentiated, and this is .V."),
         ("∂(logits_{-1,5})", "∂ is read in a quotient"),
         ("∂x^2", "∂ is read in a quotient"),
         ("∂(logits_{-1,5})/∂Δx^2", "a derivative is by a value that an equation makes"),
@@ -257,7 +257,7 @@ def test_what_two_runs_do_not_share(question: str, message: str) -> None:
     with pytest.raises(VieteError, match="against must be another run, not 3"):
         RUN.ask("x^1", against=3)
     exact = vt.read("exact-lesson")
-    with pytest.raises(VieteError, match="both runs must be in the same numbers"):
+    with pytest.raises(VieteError, match="both runs must use the same number system"):
         RUN.ask("x^1", against=exact.run([0, 1], exact.exact_weights, meaning="exact"))
     two, three = (CARD.run([TOKENS] * k, WEIGHTS) for k in (2, 3))
     with pytest.raises(VieteError, match="one run has 2 texts and the other 3"):

@@ -94,7 +94,7 @@ def test_many_texts_are_a_table(folder: Path, model: Model[vt.Card], tmp_path: P
         )
     objects.write_text(objects.read_text() + '{"text": "the cat", "against": "a mat"}\n')
     said = viete("ask", folder, "--texts", objects, "logits_{-1, answer}", code=2).err
-    assert "texts.jsonl:3:1: answer is asked for, and this line has none" in said
+    assert "texts.jsonl:3:1: the question uses answer, and this line has no answer" in said
     table = viete("ask", folder, "--texts", plain, "|x^1_0|", "logits").out.splitlines()
     assert table[0].split() == ["text", "|x^1_0|", "logits"] and table[2].endswith("4 × 303")
     archive = tmp_path / "answers.npz"
@@ -104,7 +104,7 @@ def test_many_texts_are_a_table(folder: Path, model: Model[vt.Card], tmp_path: P
             "logits 0": (4, 303), "logits 1": (5, 303), "x^i_0": (2, 3, 8)
         }  # fmt: skip
     said = viete("ask", folder, "--texts", plain, "logits", "-o", out, code=2).err
-    assert "its answers have other shapes on other texts" in said and len(found) == 2
+    assert "its answers have has different shapes on texts" in said and len(found) == 2
 
 
 def test_a_mean_over_the_texts_of_a_file_is_one_answer(
@@ -139,7 +139,7 @@ def test_a_mean_over_the_texts_of_a_file_is_one_answer(
         "mean_{texts}(x^2)": "the texts have different lengths, and x^2 another shape on each",
         "A^{2,h}_{-1,0} - mean_{texts}(A^{2,h}_{-1,0})": "must be one value; write numbers for h",
         "logits_{-1,5} + sum_{texts}(n) with x^2_{-1} = mean_{texts}(x^2_{-1})":
-            "a value over texts stands before with",
+            "a value over texts must stand before 'with'",
     }.items():  # fmt: skip
         assert why in viete("ask", folder, "--texts", file, question, code=2).err
 
@@ -230,7 +230,7 @@ def test_what_cannot_be_asked(options: list[str], message: str) -> None:
         ("t.jsonl", "nope\n", "t.jsonl:1:1: this is not JSON"),
         ("t.jsonl", '{"text": 3}\n', "a text is a string, or a list of token ids"),
         ("t.jsonl", '{"text": [1, 2], "answer": []}\n', "answer is a token's word or a number"),
-        ("t.txt", "\n", "there is no text in it"),
+        ("t.txt", "\n", "the file has no text"),
         ("t.jsonl", '{"text": [1, 2], "answer": "x"}\n', 'answer: "x" is not a word'),
     ],
 )

@@ -57,7 +57,7 @@ def test_answers_are_each_checkpoints_own(run: Path) -> None:
     np.testing.assert_allclose(over[NUMBER], np.mean(found, 1), rtol=1e-6)
     holds = [s for s, each in zip(over.steps, found, strict=True) if min(each) > -1.5]
     assert over.first(comparison) == (holds[0] if holds else None)
-    with pytest.raises(vt.VieteError, match="is no comparison"):
+    with pytest.raises(vt.VieteError, match="is not a comparison"):
         over.first(NUMBER)
     with pytest.raises(vt.VieteError, match="has no checkpoints; write changes behind a question"):
         vt.load(run).put("A^{2,1} = 0").checkpoints()
@@ -150,7 +150,7 @@ def test_steps_that_double_are_on_a_logarithmic_axis() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--revision", "0,", "x^1", "--text", "ab"], "with commas between"),
+        (["--revision", "0,", "x^1", "--text", "ab"], "with commas"),
         (["--revision", "0,3", "x^1", "--text", "ab"], "there is no checkpoint of step 3"),
         (["--revision", "0,4", "1 > 0", "--text", "ab", "-o", "a.svg"], "no curve"),
     ],

@@ -108,7 +108,7 @@ def refused(run: Any) -> int:
 def test_a_recipe_says_what_a_card_lacks() -> None:
     others = [Path(p).stem for p in shipped() if Path(p).stem not in FAMILIES]
     assert all(refused(run_of(name)) for name in others)
-    with pytest.raises(vt.VieteError, match="BERT has no unembedding: no value of it scores"):
+    with pytest.raises(vt.VieteError, match="BERT has no unembedding: none of its values scores"):
         asked(run_of("bert"), "direct logit attribution")
     with pytest.raises(vt.VieteError, match=r"W_QK\^h has fewer indices than are written here"):
         asked(run_of("attention-only-1"), "QK circuit")

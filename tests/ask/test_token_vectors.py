@@ -77,7 +77,7 @@ def check(card: vt.Card) -> None:
                 found, wanted = run[f"\\overline{bar}"], unembedded(card, weights, k)
                 assert np.allclose(found, wanted, rtol=1e-14, atol=0)
             else:
-                with pytest.raises(VieteError, match="no value of it scores the tokens"):
+                with pytest.raises(VieteError, match="none of its values scores the tokens"):
                     run[f"\\overline{bar}"]
 
 
@@ -273,7 +273,7 @@ def test_the_unembedding_is_found_by_what_makes_the_scores(
 
 def test_a_card_without_such_vectors_says_so() -> None:
     entries = "tanh(table_{j<n, v<V}(sum_{c=0}^{1}(b_v * z_{j,c})))"
-    for last, message in (("z", "no value of it scores the tokens"), (entries, "no product")):
+    for last, message in (("z", "none of its values scores the tokens"), (entries, "no product")):
         card = vt.read(OWN.replace("OUT", "z").replace("LAST", last))
         with pytest.raises(VieteError, match=message):
             parse(r"\overline{a}", question_scope(replace(card, vocabulary=("a",))))

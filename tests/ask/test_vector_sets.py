@@ -132,15 +132,15 @@ def test_components_are_of_all_texts_together(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("question", "said"), [
-    ("svd_2(x^1_{-1})", "is no matrix"),
+    ("svd_2(x^1_{-1})", "is not a matrix"),
     ("svd_2(x^1, x^2)", "takes one matrix"),
     ("svd_0(x^1)", "there are not that many entries"),
-    ("svd_2(x^1) + 1", "nothing stands behind it"),
+    ("svd_2(x^1) + 1", "so nothing can follow it"),
     ("svd_2(x^1", "never closed"),
     ("pca_2(x^1_{-1})", "one vector, which has no variance"),
     ("pca_2(x^1, x^2)", "takes one family"),
     ("cosines(|x^1_0|)", "is one number"),
-    ("cosines(x^1, A^{1,1})", "vectors of 5 and 8 entries"),
+    ("cosines(x^1, A^{1,1})", "vectors have 5 and 8 entries"),
 ])  # fmt: skip
 def test_what_has_no_directions_is_refused(question: str, said: str) -> None:
     with pytest.raises(VieteError, match=said):

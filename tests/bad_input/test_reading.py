@@ -69,4 +69,4 @@ def test_nothing_is_written_before_what_fails(tmp_path, refused) -> None:
 
 @pytest.mark.parametrize("command", ["show", "doc"])
 def test_a_suffix_of_no_format(command, refused) -> None:
-    assert "nothing is written to .docx" in refused(command, TINY, "-o", "x.docx")
+    assert "this command writes no .docx files" in refused(command, TINY, "-o", "x.docx")

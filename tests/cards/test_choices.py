@@ -152,7 +152,7 @@ def test_conditions_are_short(kinds: str, condition: str) -> None:
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"act": "gelu"}, "act is gelu, and the card Family is for relu or missing, or tanh, tan"),
+        ({"act": "gelu"}, "act is gelu, but the card Family needs relu or missing, or tanh, tan"),
         ({"bias": 1}, "bias is 1"),
         ({"kinds": ["wide"] * 5 + ["odd"], "window": 2}, "kinds.5 is odd"),
         ({"model_type": "other"}, "model_type is other"),
@@ -181,8 +181,8 @@ def test_knowingly() -> None:
         ("$b^i = 0$", "$b^i = q$", "q"),
         ("$b^i = 0$", "$b^i = b^i$", "define each other"),
         ("$φ(z) = tanh(z)$", "$φ(z = tanh(z)$", ""),
-        ("| `act` | relu or missing |", "| | relu or missing |", "names a key"),
-        ("| | tanh, tan |", "| | |", "names a key"),
+        ("| `act` | relu or missing |", "| | relu or missing |", "needs a config key"),
+        ("| | tanh, tan |", "| | |", "needs a config key"),
         ("kinds.{i-1}", "kinds.{j-1}", ""),
         ("| config | is | then |", "| config | was | then |", "no column is called"),
     ],

@@ -165,8 +165,8 @@ def test_missing(name: str, key: str) -> None:
 )
 def test_another_function(name: str, key: str, value: Any) -> None:
     message = refusal(name, {**CONFIGS[name], key: value})
-    assert message.startswith("the config: ") and key in message.partition(", and ")[0]
-    assert f"the card {CARDS[name].title} is for" in message
+    assert message.startswith("the config: ") and key in message.partition(", but ")[0]
+    assert f"the card {CARDS[name].title} needs" in message
 
 
 @pytest.mark.parametrize(

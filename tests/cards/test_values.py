@@ -118,7 +118,7 @@ def test_without_a_value_there_is_no_literal():
 @pytest.mark.parametrize(
     "cell, at, says",
     [
-        ("[1 2; 3 4]", "[1 2; 3 4]", "this matrix is 2 × 2, and W is 2 × 3"),
+        ("[1 2; 3 4]", "[1 2; 3 4]", "this matrix is 2 × 2, but W is 2 × 3"),
         ("[1 2 3; 4 5]", "[1 2 3; 4 5]", "row 2 has 2 entries"),
         ("[1 2 3; 4 five 6]", "five", "a literal is a number"),
         ("[1 2 3; 4 5 6", "[", "never closed"),
@@ -232,7 +232,7 @@ def test_an_init_that_cannot_be_read(cell, says):
 
 
 def test_xavier_needs_a_matrix():
-    with pytest.raises(VieteError, match="needs rows and columns"):
+    with pytest.raises(VieteError, match="needs a matrix"):
         initial_weights(card("xavier", "$d$", "init"), 0)
 
 

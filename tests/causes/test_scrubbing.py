@@ -167,14 +167,14 @@ def test_a_page_is_a_tree() -> None:
 @pytest.mark.parametrize(
     ("page", "message"),
     [
-        ("no list", "there is no claim in it"),
+        ("no list", "the file has no claim"),
         ("- r^{2,1}: t_0", "a claim is an edge and what it depends on"),
         ("- r^{2,1} → logits", "a claim is an edge and what it depends on"),
-        ("- r^{2,1} → logits: t_0,,t_1", "features stand with commas"),
+        ("- r^{2,1} → logits: t_0,,t_1", "write features with commas"),
         ("- q → logits: t_0", "unknown symbol q"),
         ("- t → logits: t_0", "neither writes to the stream nor reads it"),
         ("- x^0 → r^{2,1}: t_0", "nothing is read by"),
-        ("- x^0 → Q^{2,1}: t_0", "does not lead to the value of the claim above it"),
+        ("- x^0 → Q^{2,1}: t_0", "leads past the value of the claim above it"),
         ("- r^{2,1} → logits: t_9", "t_9"),
     ],
 )

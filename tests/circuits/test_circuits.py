@@ -483,12 +483,12 @@ def test_a_number_may_name_tokens_that_texts_bring_along(tmp_path: Path) -> None
     circuit = model.circuit(of, file, edges=8)
     assert circuit.check().claims.ok
     file.write_text(file.read_text().replace('"wrong"', '"wrnog"', 1))
-    with pytest.raises(VieteError, match=r"pairs.jsonl:1:1: wrong is asked for"):
+    with pytest.raises(VieteError, match=r"pairs.jsonl:1:1: the question uses wrong"):
         circuit.check()
     file.write_text('{"text": [3, 1, 4]}')
-    with pytest.raises(VieteError, match=r"1:1: answer is asked for, .* a line of JSON has it"):
+    with pytest.raises(VieteError, match=r"1:1: the question uses answer, .* write it beside"):
         circuit.check(texts=file)
-    with pytest.raises(VieteError, match="answer is asked for"):
+    with pytest.raises(VieteError, match="the question uses answer"):
         circuit.check(texts=[[3, 1, 4]])
 
 

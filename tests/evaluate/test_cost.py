@@ -357,7 +357,7 @@ def test_lengths_default_to_the_greatest(plain):
 @pytest.mark.parametrize(
     "arguments, words",
     [
-        (({"m": 4},), "no length m; it has n"),
+        (({"m": 4},), "no length m; its lengths are n"),
         (({"n": 1025},), "n must be a whole number from 1 to 1024, not 1025"),
         (({"n": 0},), "n must be a whole number"),
         (({}, 0), "the batch must be a whole number"),

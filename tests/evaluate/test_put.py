@@ -62,7 +62,7 @@ def test_an_array_in_any_spelling() -> None:
 
 def test_wrong() -> None:
     for changes, sentence in [
-        ({NAME: "x"}, f"what takes the place of {NAME} is an array, or a function of the array"),
+        ({NAME: "x"}, f"the replacement of {NAME} must be an array, or a function of the array"),
         ({NAME: np.zeros(3)}, f"what takes the place of {NAME} must have its shape"),
         ({f"2 {NAME}": lambda a: a}, f"2 {NAME} is not the value of an equation"),
         ({"nothing": lambda a: a}, "nothing"),
@@ -70,7 +70,7 @@ def test_wrong() -> None:
     ]:
         with pytest.raises(VieteError, match=re.escape(sentence)):
             MODEL.run([1, 2], WEIGHTS, put=changes)
-    with pytest.raises(VieteError, match="one of 'float', 'exact', 'interval', not 'x'"):
+    with pytest.raises(VieteError, match="must be 'float', 'exact', 'interval', not 'x'"):
         MODEL.run([1, 2], WEIGHTS, meaning="x")
 
 

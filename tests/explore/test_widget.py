@@ -100,7 +100,7 @@ def test_what_stands_in_a_card_leaves_no_frame() -> None:
 
 
 def test_several_texts_are_no_page() -> None:
-    with pytest.raises(vt.VieteError, match="a page is of one text"):
+    with pytest.raises(vt.VieteError, match="a page shows one text"):
         MODEL.run([TOKENS, TOKENS]).explore()
 
 

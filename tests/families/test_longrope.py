@@ -115,7 +115,7 @@ def test_what_it_is_like(tmp_path: Path) -> None:
     ({"long_factor": 2.0}, "long_factor gives lambda_l, so it must be a list of numbers, not 2.0"),
     ({"short_factor": [1.0, "2"]}, "short_factor gives lambda_s, so it must be a list of numbers"),
     ({"short_factor": [1.0, float("nan")]}, "short_factor gives lambda_s, so it must be a list"),
-    ({"short_factor": [1.0] * 3}, "this matrix is 1 × 3, and lambda_s is 4"),
+    ({"short_factor": [1.0] * 3}, "this matrix is 1 × 3, but lambda_s is 4"),
 ], ids=str)  # fmt: skip
 def test_other_lists(wrong: dict[str, Any], says: str) -> None:
     rope = settings("Llama")["rope_parameters"]

@@ -228,7 +228,7 @@ def test_layouts_of_files(tmp_path: Path) -> None:
     (tmp_path / "clt/config.yaml").write_text('feature_input_hook: "hook_resid_mid"\nscan: x\n')
     assert read_coders(tmp_path / "clt").reads == "hook_resid_mid"
     save_file({**a, "r_mag": a["b_enc"]}, tmp_path / "other.safetensors")
-    with pytest.raises(vt.VieteError, match="r_mag, which is not read"):
+    with pytest.raises(vt.VieteError, match="an unknown array r_mag"):
         read_coders(tmp_path / "other.safetensors", block=0)
     sae = tmp_path / "lens/layer_1/cfg.json"
     sae.write_text(json.dumps({"architecture": "gated", "hook_name": "blocks.1.hook_resid_post"}))
@@ -297,7 +297,7 @@ def test_the_command_draws_and_writes_features(tmp_path: Path) -> None:
     [
         ("x^9 = FILE(x^9)", "x^9 is of no block: they are 1 to 3"),
         ("x^2 = FILE(x^3)", "features of block 2 read x^3, which is of a later one"),
-        ("FILE", "does not say of which block it is"),
+        ("FILE", "does not say its block"),
         ("x^2 = FILE.npz(x^2)", "there is no file or folder"),
     ],
 )

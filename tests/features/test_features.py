@@ -209,4 +209,4 @@ def test_pages_of_features(tmp_path: Path) -> None:
         err = viete(*put, "--texts", tmp_path / "text.txt", *options, code=2).err
         assert message in err
     bare = viete("features", tmp_path / "model", "--texts", tmp_path / "text.txt", code=2).err
-    assert "has no features; put in what viete train learned" in bare
+    assert "has no features; add a run of viete train" in bare

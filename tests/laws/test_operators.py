@@ -127,9 +127,9 @@ def test_a_name_is_a_function_before_a_parenthesis_alone() -> None:
     ("B_2(x^1, x^0)", "B_i takes 1 argument, not 2"),
     ("B_2", "the card has a function B_i(…)"),
     (r"\text{logit}_3(x^1)", "an inner product needs two vectors"),
-    ("B_1 ∘ ⋯ ∘ B_N (x^0)", "the greatest block stands first: B_N ∘ ⋯ ∘ B_1"),
+    ("B_1 ∘ ⋯ ∘ B_N (x^0)", "the last block comes first: B_N ∘ ⋯ ∘ B_1"),
     ("(B_N ∘ ⋯)(x^0)", "dots stand between two functions"),
-    ("(B_2 ∘ x)(x^0)", "a composition is of functions of the card"),
+    ("(B_2 ∘ x)(x^0)", "a composition needs functions of the card"),
     ("B_9(x^1)", "at block 9"),
 ])  # fmt: skip
 def test_what_is_no_call_is_refused(question: str, says: str) -> None:
@@ -141,8 +141,8 @@ def test_what_is_no_call_is_refused(question: str, says: str) -> None:
 @pytest.mark.parametrize(("line", "says"), [
     (r"$B_i(y) = x^i with x^{i-1} = y$", "the function B_i is already defined above"),
     (r"$f(y) = x^2 with x^3 = y$", "x^2 is not made of x^3"),
-    (r"$f(y) = x^2 with y = x^1$", "what with replaces is a value of the card"),
-    (r"$f(y) = x^2 with x^1$", "with says what takes the place of what"),
+    (r"$f(y) = x^2 with y = x^1$", "'with' replaces a value of the card"),
+    (r"$f(y) = x^2 with x^1$", "'with' needs a replacement"),
     (r"$f(y: n × d) = y$", "a function of the card's values names its arguments"),
     (r"$f(y) = x^N with x^0 = g(y)$", "unknown symbol g"),
 ])  # fmt: skip

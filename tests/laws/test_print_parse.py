@@ -78,7 +78,7 @@ def test_a_letter_has_primes_of_its_own(written: str) -> None:
 
 
 @pytest.mark.parametrize(("written", "message"), [
-    ("|u", "this | is never closed; expected |"), ("u|", "the formula breaks off here"),
+    ("|u", "this | is never closed; expected |"), ("u|", "the formula ends too early here"),
     ("θ_u", "unknown symbol θ_u"), ("c", "unknown symbol c"),
     ("cos(u, v, u)", "cos takes 1 argument, not 3"),
 ])  # fmt: skip

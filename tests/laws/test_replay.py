@@ -185,7 +185,7 @@ def test_a_weight_that_lies_otherwise(stays: bool, monkeypatch: pytest.MonkeyPat
     with evaluating():
         close(found, values(execute(READY, {"t": [1, 2, 3]}, weights)))
     w.data = w.data[:1]
-    with pytest.raises(VieteError, match=r"has shape \(1, 4, 8\), and the card says \(2, 4, 8\)"):
+    with pytest.raises(VieteError, match=r"has shape \(1, 4, 8\), but the card says \(2, 4, 8\)"):
         execute(READY, {"t": [1, 2, 3]}, weights)
 
 
@@ -194,7 +194,7 @@ def test_a_weight_of_numpy_that_gets_another_shape() -> None:
     for _ in range(2):
         execute(READY, {"t": [1, 2, 3]}, weights)
     weights["W_E"].shape = (8, 11)
-    with pytest.raises(VieteError, match=r"has shape \(8, 11\), and the card says \(11, 8\)"):
+    with pytest.raises(VieteError, match=r"has shape \(8, 11\), but the card says \(11, 8\)"):
         execute(READY, {"t": [1, 2, 3]}, weights)
 
 

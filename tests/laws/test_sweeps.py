@@ -184,7 +184,7 @@ def test_what_else_is_asked_of_the_changed_model() -> None:
         e = run.expand(f"logits_{{-1, 5}} with {change}", "block, head", against=other)
         np.testing.assert_allclose(e.total, changed["logits_{-1,5}"], rtol=1e-11)
         assert np.allclose(e.rest, 0, atol=1e-12)
-    with pytest.raises(VieteError, match="with a free h these are many changes"):
+    with pytest.raises(VieteError, match="with a free letter h this is many changes"):
         run.expand("logits_{-1, 5} with A^{2,h} = 0")
 
 
@@ -200,15 +200,15 @@ def test_in_other_numbers_and_what_is_refused() -> None:
     for wrong, why in {
         "x^i with A^{i,h} = 0": "i is free on both sides of with",
         "A^{2,h}_{-1} with A^{1,h} = 0": "h is free on both sides of with",
-        "logits with x^2 = x^3": "x^3 comes after x^2",
+        "logits with x^2 = x^3": "x^3 is computed from x^2",
         "logits with": "an equation must follow",
         "logits with x^1_6 = 0": "there is no x^1_6: its places run from 0 to 5",
         "logits with A^{1,1}_{-1,-7} = 0": "places run from 0 to 5",
         "logits with x^9 = 0": "there is no x",
-        "logits with A^{2,1}": "is written as an equation",
+        "logits with A^{2,1}": "write a change as an equation",
         "logits with foo = 0": "foo is not a value",
         "logits with x^2 = 0 in Q^{2,1}": "Q^{2,1} is there before x^2",
-        "logits with x^1 = 0 in W_E": "behind in stand the values",
+        "logits with x^1 = 0 in W_E": "after 'in' write the values",
     }.items():
         with pytest.raises(VieteError, match=re.escape(why)):
             run[wrong]

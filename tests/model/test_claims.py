@@ -147,7 +147,7 @@ def test_weights_that_the_card_gives_are_those_of_its_claims() -> None:
         ("A^h_{j,k} = j + q", "unknown symbol q"),
         ("x^q = 0", "the letter q counts no rows, columns, heads or blocks here"),
         ("A^h_{j,k} = x_{k,j}", "j counts n places from 0 elsewhere and d from 0 here"),
-        ("A^h_{j,k} + x", "a claim says that something holds"),
+        ("A^h_{j,k} + x", "a claim needs a relation"),
     ],
 )
 def test_claims_that_cannot_be_meant(claim: str, said: str) -> None:

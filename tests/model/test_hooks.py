@@ -249,7 +249,7 @@ def test_a_context_of_its_own() -> None:
     ("where", "fn", "sentence"),
     [
         ("hook_embed", 3, "a hook must be a function of a value and a hook point, not 3"),
-        ("x^1 + x^2", keep, "x^1 + x^2 is not the value of an equation, so that nothing can take"),
+        ("x^1 + x^2", keep, "x^1 + x^2 is not the value of an equation, so nothing can"),
         ("A^{1,2}", keep, "A^{1,2} is a part of A^{1,h}, which is computed as one: name A^{1,h}"),
         ("hook_embedd", keep, "hook_embedd is not a name of a value; there are hook_embed"),
         ("blocks.9.hook_resid_pre", keep, "there is no block 9"),

@@ -297,7 +297,7 @@ def test_a_stack_of_what_has_no_names_is_refused(files: Path) -> None:
 
 def test_with_stands_behind_the_whole_question() -> None:
     run = vt.read("attention-only-2").bind(V=7, d=8, H=2).with_weights(seed=0).run([1, 2, 3])
-    with pytest.raises(VieteError, match="with stands behind the whole question"):
+    with pytest.raises(VieteError, match="'with' must follow the whole question"):
         run["(logits_{-1,5} with x^1 = 0) - logits_{-1,5}"]
     change = run.ask("logits_{-1,5} - logits'_{-1,5} with x^1 = 0", against=run)
     assert np.allclose(change, run["logits_{-1,5} with x^1 = 0"] - run["logits_{-1,5}"])

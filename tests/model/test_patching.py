@@ -130,7 +130,7 @@ def test_a_cache_of_gradients() -> None:
     _, both = model.run_with_cache(ids, return_type="loss", incl_bwd=True)
     assert error(both["blocks.1.attn.hook_z_grad"], cache["z", 1]) < 1e-12
     assert both["z", 1].shape == (2, 7, 6, 4)
-    with pytest.raises(VieteError, match="has no run to ask"):
+    with pytest.raises(VieteError, match="has no run to compute it"):
         cache["Q^{1,h}"]
     with pytest.raises(VieteError, match='framework="torch"'):
         small("gpt2").run_with_hooks(tokens(), bwd_hooks=[(("z", 1), lambda g, hook: None)])
@@ -172,7 +172,7 @@ def test_patching_is_the_loop_that_one_would_write() -> None:
         index_df=[(0,), (2,)], return_index_df=True,
     )  # fmt: skip
     assert rows == [(0,), (2,)] and error(some, np.full(2, metric(model(clean)))) < 1e-12
-    with pytest.raises(VieteError, match="is no axis"):
+    with pytest.raises(VieteError, match="is not an axis"):
         patching.generic_activation_patch(
             model, other, cache, metric, max, "z", ("layer", "neuron")
         )

@@ -132,7 +132,7 @@ def test_names_that_are_none_say_why() -> None:
     report = held(
         HEADS, ["x^1"], HEADS, nonsense=np.zeros(3), n=np.array(3.0), **{"A^{i,h}": np.zeros(3)}
     )
-    assert "nothing in it that a run computes" in report.recorded.skipped["n"]
+    assert "the file has no value that a run computes" in report.recorded.skipped["n"]
     assert "unknown symbol nonsense" in report.recorded.skipped["nonsense"]
     assert "i is not a block number; write a number" in report.recorded.skipped["A^{i,h}"]
 

@@ -109,9 +109,9 @@ def test_nothing_is_copied_of_a_module() -> None:
     assert relative(scores(net), after) < 1e-5
     copied = vt.from_transformers(net, framework="numpy", dtype="float64")
     assert copied.weights["W_E"].dtype == np.float64
-    with pytest.raises(vt.VieteError, match="a model of transformers is wanted"):
+    with pytest.raises(vt.VieteError, match="from_transformers needs a model of transformers"):
         vt.from_transformers(torch.nn.Linear(2, 2))
-    with pytest.raises(vt.VieteError, match="a fast tokenizer is wanted"):
+    with pytest.raises(vt.VieteError, match="the tokenizer must be a fast tokenizer"):
         vt.from_transformers(net, "no tokenizer")
 
 

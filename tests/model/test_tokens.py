@@ -140,7 +140,7 @@ def test_one_text_is_one_sequence_and_a_list_a_batch(loaded: Any) -> None:
         assert loaded.run(text)["logits"].shape == one["logits"].shape
     assert seen == [(1, *one["x^1"].shape)]
     assert [*loaded.sample(text, most=2)] == [*loaded.sample(ids, most=2)]
-    with pytest.raises(vt.VieteError, match="ids are whole numbers"):
+    with pytest.raises(vt.VieteError, match="ids must be whole numbers"):
         loaded.to_string([0.5])
 
 
@@ -245,10 +245,10 @@ SENTENCES = [
     ("a kind of its own", {"tokenizer.json": {"model": {"type": "Magic"}}}, "not a tokenizer.json"),
     ("no tokens", {"tokenizer.json": {"model": {"type": "BPE", "vocab": {}, "merges": []}}},
      "this tokenizer has no tokens"),
-    ("half a vocabulary", {"vocab.json": "{", "merges.txt": ""}, "are no tokenizer"),
-    ("a list", {"vocab.json": [1], "merges.txt": ""}, "are no tokenizer"),
+    ("half a vocabulary", {"vocab.json": "{", "merges.txt": ""}, "make no tokenizer"),
+    ("a list", {"vocab.json": [1], "merges.txt": ""}, "make no tokenizer"),
     ("merges of what is not there", {"vocab.json": {"a": 0}, "merges.txt": "b c\n"},
-     "are no tokenizer"),
+     "make no tokenizer"),
     ("settings that are none", {"tokenizer.json": PAIRS.dumps(), "tokenizer_config.json": "[]"},
      "holds no JSON object"),
     ("broken settings", {"tokenizer.json": PAIRS.dumps(), "special_tokens_map.json": "{"},

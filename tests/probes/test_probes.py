@@ -225,7 +225,7 @@ def test_what_is_no_probe_is_refused(more: list[str], said: str, tmp_path: Path)
 def test_labels_are_of_every_text() -> None:
     with pytest.raises(VieteError, match="24 texts and 3 labels"):
         MODEL.probes("x^1_{-1}", texts(), [0, 1, 0])
-    with pytest.raises(VieteError, match="other shapes on other texts"):
+    with pytest.raises(VieteError, match="has different shapes on texts"):
         MODEL.probes("x^1_j", texts(), [k % 2 for k in range(24)])
 
 

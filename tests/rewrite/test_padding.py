@@ -103,12 +103,12 @@ def test_a_padded_card_is_a_card_and_has_a_cache() -> None:
 
 
 @pytest.mark.parametrize("card, why", [
-    ("bert", "a padding mask of its own"), ("dialog-norm", None),
+    ("bert", "already has a padding mask"), ("dialog-norm", None),
 ])  # fmt: skip
 def test_what_cannot_be_padded(card: str, why: str | None) -> None:
     model = vt.read(card)
     if why is None:
         model = model.padded()
-        why = "a padding mask of its own"
+        why = "already has a padding mask"
     with pytest.raises(VieteError, match=why):
         model.padded()

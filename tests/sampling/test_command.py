@@ -90,19 +90,19 @@ def test_what_it_prints(folder: Path, options: list[Any], said: str | None) -> N
     ("options", "said"),
     [
         (["--text", "a"], "the prompt cannot be spelled: the character 'a'"),
-        (["--text", "1", "--temperature", "0"], "temperature is a number above 0"),
-        (["--text", "1", "--temperature", "-2"], "temperature is a number above 0"),
-        (["--text", "1", "--top-p", "0"], "top_p is a probability"),
+        (["--text", "1", "--temperature", "0"], "temperature must be a number above 0"),
+        (["--text", "1", "--temperature", "-2"], "temperature must be a number above 0"),
+        (["--text", "1", "--top-p", "0"], "top_p must be a probability"),
         (["--text", "1", "--revision", "best"], "one model.safetensors and no checkpoints"),
-        (["--text", "1", "--top-p", "1.5"], "top_p is a probability"),
-        (["--text", "1", "--top-k", "0"], "top_k is a whole number"),
+        (["--text", "1", "--top-p", "1.5"], "top_p must be a probability"),
+        (["--text", "1", "--top-k", "0"], "top_k must be a whole number"),
         (["--text", "1", "--greedy", "--top-k", "2"], "greedy takes the likeliest"),
-        (["--text", "1", "--stop-token", "12"], "no single token"),
+        (["--text", "1", "--stop-token", "12"], "not a single token"),
         (["--text", "1", "--stop-token", "<eot>"], "cannot be spelled"),
         (["--text", "1", "--stop", ""], "cannot be empty"),
-        (["--text", "1", "--count", "0"], "count is a whole number"),
-        (["--text", "1", "--most", "-1"], "most is a whole number"),
-        (["--text", "1", "--seed", "-1"], "seed is a whole number"),
+        (["--text", "1", "--count", "0"], "count must be a whole number"),
+        (["--text", "1", "--most", "-1"], "most must be a whole number"),
+        (["--text", "1", "--seed", "-1"], "seed must be a whole number"),
         (["--text", "1", "--keep", "7"], "keep must be a number of tokens up to the context of 6"),
         (["--text", "1", "--tokens", "1"], "either --text or --tokens"),
         (["--tokens", "1,12"], "not among the ids 0 … 11"),
@@ -134,7 +134,7 @@ def test_folders_that_hold_no_run(folder: Path) -> None:
     save_safetensors(folder / "model.safetensors", {"B": np.zeros((3, 3))})
     assert "B" in fails(folder, "--text", "1")
     (folder / "model.safetensors").unlink()
-    assert "no weights in it yet" in fails(folder, "--text", "1")
+    assert "the run has no weights yet" in fails(folder, "--text", "1")
 
 
 def test_a_card_without_a_cache_says_why(folder: Path) -> None:

@@ -192,7 +192,7 @@ def precision(file: TensorFile, framework: str, dtype: str | None = None) -> str
     every addition; ``dtype="bfloat16"`` requests it. None where the file holds no floats.
     """
     if framework not in ("numpy", "torch"):
-        raise VieteError(f"{framework!r:.40} is no framework to load for: say 'numpy' or 'torch'")
+        raise VieteError(f"{framework!r:.40} is not a framework: say 'numpy' or 'torch'")
     if dtype is not None:
         if dtype not in FLOATS:
             raise VieteError(f"weights cannot have dtype {dtype!r:.40}; use {', '.join(FLOATS)}")

@@ -28,7 +28,7 @@ def to_csv(rows: Sequence[AnswerRow]) -> str:
         shapes = {np.shape(row.answers[k].array) for row in rows}
         if len(shapes) > 1 or int(np.prod(np.shape(first.array))) > WIDEST:
             raise VieteError(
-                f"{first.question} is not a table: its answers have other shapes on other texts, "
+                f"{first.question} is not a table: its answers have has different shapes on texts, "
                 f"or more than {WIDEST:,} entries; -o FILE.npz or FILE.json takes them"
             )
         header += named_entries(first)

@@ -12,6 +12,7 @@ import json
 import os
 import struct
 import time
+from collections.abc import Iterable, Mapping
 from functools import cache
 from io import FileIO
 from pathlib import Path
@@ -22,6 +23,7 @@ from viete.errors import VieteError, os_refusals
 from viete.regular import regular
 
 METRICS = "metrics.jsonl"
+HUGE = 1e100  # a loss beyond it is drawn no more than an infinite one
 
 
 class RunMetrics:
@@ -83,6 +85,12 @@ def read_metrics(run: Path) -> list[dict[str, Any]]:
             raise VieteError(f"{path}:{number}: this line is not a measurement of a run")
         rows.append(row)
     return rows
+
+
+def losses(rows: Iterable[Mapping[str, Any]], key: str) -> tuple[tuple[float, float], ...]:
+    """The steps and losses of some measurements that a picture can show: finite, and not huge."""
+    points = ((float(row["step"]), float(row[key])) for row in rows if key in row)
+    return tuple(p for p in points if abs(p[1]) < HUGE)  # false for NaN
 
 
 def is_measurement(row: Any) -> bool:

@@ -13,12 +13,11 @@ from xml.sax.saxutils import escape
 from viete.document.colours import INK, LINE, PAPER, SANS, SERIES, SOFT
 from viete.errors import VieteError
 from viete.regular import SETTINGS, regular
-from viete.train.metrics import METRICS, read_metrics
+from viete.train.metrics import HUGE, METRICS, losses, read_metrics
 
 WIDTH, HEIGHT = 720, 420
 LEFT, RIGHT, TOP, BOTTOM = 78, 24, 52, 58  # the room around the axes
 WIDE = 30.0  # a loss that falls by more than this factor is drawn over a logarithmic axis
-HUGE = 1e100  # a loss beyond it is not drawn, like an infinite one
 
 DASHED, DOTTED = 'stroke-dasharray="5 4"', 'stroke-dasharray="1.5 4"'
 
@@ -46,8 +45,7 @@ def plot_runs(runs: Sequence[Path]) -> str:
         rows = read_metrics(run)
         several, before = len(runs) > 1, len(lines)
         for key, name in ("loss", "training"), ("validation", "validation"):
-            points = tuple((float(r["step"]), float(r[key])) for r in rows if key in r)
-            shown = tuple(p for p in points if abs(p[1]) < HUGE)  # NaN is not
+            shown = losses(rows, key)
             if shown:
                 colour = SERIES[(k if several else len(lines)) % len(SERIES)]
                 said = f"{run.resolve().name}, {name}" if several else name

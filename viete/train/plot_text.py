@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
-from viete.train.metrics import read_metrics
+from viete.train.metrics import losses, read_metrics
 
 ROWS, COLUMNS = 10, 56
 
@@ -13,9 +12,7 @@ ROWS, COLUMNS = 10, 56
 def plot_text(run: Path) -> list[str]:
     """Training loss as ●, validation loss as ○, each the mean over the steps of a column."""
     rows = read_metrics(run)
-    curves = {sign: [(float(r["step"]), float(r[key])) for r in rows
-                     if key in r and math.isfinite(float(r[key]))]
-              for sign, key in (("○", "validation"), ("●", "loss"))}  # fmt: skip
+    curves = {"○": losses(rows, "validation"), "●": losses(rows, "loss")}
     every = [p for points in curves.values() for p in points]
     if not every:
         return []
@@ -43,6 +40,3 @@ def plot_text(run: Path) -> list[str]:
 def marked(loss: float) -> str:
     """A loss beside the axis, in at most 7 columns."""
     return f"{loss:.2f}" if abs(loss) < 1e4 else f"{loss:.0e}"
-
-
-__all__ = ["plot_text"]
