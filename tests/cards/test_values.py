@@ -107,7 +107,7 @@ def test_a_literal_for_each_member():
     assert exact["W^{2,h}"] == [[[-1, -1], [-1, -1]], [[1, 0], [0, 1]], [[2, 2], [2, 2]]]
     for name, array in literal_weights(model).items():
         assert np.array_equal(array, np.array(exact[name], dtype=float))
-    with pytest.raises(VieteError, match=r"these are 2 literals, and .* has 6 members"):
+    with pytest.raises(VieteError, match=r"this cell has 2 values, and .* has 6, for its blocks"):
         literal_weights(card("I, 0", columns=2, symbol="W^{i,h}"))
 
 

@@ -78,7 +78,7 @@ class Verdict:
         claim = self.claim
         over = f"{self.texts} text{'s' * (self.texts != 1)}"
         if claim.texts:
-            over += " given in place of these" if self.instead else f" of {claim.texts}"
+            over += " given instead" if self.instead else f" of {claim.texts}"
         if self.proof:
             return f"{self.proof}; {self.measured(over)}"
         return self.measured(over)
@@ -96,7 +96,7 @@ class Verdict:
             return said
         if near.equates:
             return f"{said}, to {near.difference:.0e}".replace("to 0e+00", "exactly")
-        return f"{said}; closest {near.left:.6g} to {near.right:.6g} at {place_text(near.where)}"
+        return f"{said}; closest {near.left:.6g} to {near.right:.6g}{at_place(near.where)}"
 
 
 @dataclass(frozen=True)
@@ -173,13 +173,18 @@ def numbers_of(f: Witness, claim: Claim) -> str:
     alone = isinstance(claim.statement, Apply) and claim.statement.op in COMPARISONS
     return (
         f"{'' if alone else f'{f.comparison}: '}left {f.left:.6g}, right {f.right:.6g}, a "
-        f"difference of {f.difference:.3g} (tolerance {f.tolerance:.0e}) at {place_text(f.where)}"
+        f"difference of {f.difference:.3g} (tolerance {f.tolerance:.0e}){at_place(f.where)}"
     )
 
 
 def place_text(where: Mapping[str, int]) -> str:
     """A place as text: ``i 2, row 3, column 0``."""
-    return ", ".join(f"{NAMES.get(s, s)} {k}" for s, k in where.items()) or "its only number"
+    return ", ".join(f"{NAMES.get(s, s)} {k}" for s, k in where.items())
+
+
+def at_place(where: Mapping[str, int]) -> str:
+    """`` at row 3, column 0``, or nothing for a claim about a single number."""
+    return f" at {place_text(where)}" if where else ""
 
 
 def check_claims(

@@ -40,7 +40,10 @@ def check(
     ] = None,
     texts: Annotated[
         Path | None,
-        typer.Option(help="Check on these texts: a file with one a line, or JSON lines."),
+        typer.Option(
+            help="Check on these texts: a file, one a line, or JSON lines; or "
+            "repeated(16), random(32), drawn."
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of random weights and inputs.")] = 0,
     meaning: Annotated[

@@ -83,7 +83,10 @@ def circuit(
         return over_training(source, weights, of, texts, counts, search, output)
     if output is not None and len(counts) == 1:  # before the search, which may be long
         if output.suffix not in ("", ".md"):
-            raise VieteError(f"-o {output}: a circuit is a card, circuit.md, or a folder")
+            raise VieteError(
+                f"-o {output}: a circuit is a card, circuit.md, or a folder, and viete show "
+                f"circuit.md -f svg draws it"
+            )
         beside = edges_beside(output)
     card, model = source.opened(weights)
     if model is None:

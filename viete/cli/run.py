@@ -105,7 +105,7 @@ def run(
         if answers:
             emit(text, output)
         if show is None and save is None and not everything and output is None:
-            print("--show NAMES prints others, --all all of them", file=sys.stderr)
+            print("other values: --show NAME,NAME; every value: --all", file=sys.stderr)
     if show is None and (why := result.without()):
         print(f"not computed: {'; '.join(why)}", file=sys.stderr)
 

@@ -161,9 +161,13 @@ def literal_array(card: CardData, name: str) -> Nested:
         return repeat(repeat_number(literal(p, core), core), heads)
     family = [k for k, (q, _, _) in program(card).parameters.items() if q is p]
     if len(texts) != len(family) * each:
+        members = len(family) * each
         raise cell(p, p.value).error(
-            f"these are {len(texts)} literals, and {p.name} has {len(family) * each} members: "
-            "write one for all or one for each, block after block and head after head"
+            f"this cell has {len(texts)} values, and {p.name} is a single one: write a vector as "
+            "[1 2 3], a matrix as [1 0; 0 1]"
+            if members == 1
+            else f"this cell has {len(texts)} values, and {p.name} has {members}, for its blocks "
+            "and heads: write one for all, or one for each, block after block, head after head"
         )
     first = family.index(name) * each
     made = [repeat_number(literal(p, core, x), core) for x in texts[first : first + each]]

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from viete.ask.card_claims import MOST_WEIGHTS, Claims, check_claims
+from viete.ask.claim_texts import texts_of
 from viete.cards.claim_pages import ClaimPage, read_page
 from viete.cards.reader import MAX_BYTES, decoded
 from viete.errors import Text, VieteError, os_refusals
@@ -72,7 +73,10 @@ def check(
     reading = TextReader(encode)
     about: dict[str, Any] = {"seed": seed, "read": reading.file, "words": words, "meaning": meaning}
     if texts is not None:
-        about["texts"] = reading.ids(texts)
+        named = isinstance(texts, str | Path)
+        about["texts"] = (
+            texts_of(str(texts), card, seed, reading.file) if named else (reading.ids(texts))
+        )
     if claims:
         if against is not None:
             raise VieteError("leave out the claims to compare recorded values")

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from viete.ask.card_claims import Claims, place_text
+from viete.ask.card_claims import Claims, at_place
 from viete.document.displayed import Displayed
 from viete.document.tree import Block, CodeBlock
 from viete.errors import VieteError
@@ -375,7 +375,7 @@ def difference(d: Difference, begin: str) -> list[str]:
     return [
         head,
         f"    by up to {d.absolute:.3g}, {d.relative:.2g} of the largest (tolerance "
-        f"{d.tolerance:.0e}) at {place_text(d.where)}: recorded {d.recorded:.6g}, by the card "
+        f"{d.tolerance:.0e}){at_place(d.where)}: recorded {d.recorded:.6g}, by the card "
         f"{d.computed:.6g}",
     ]
 

@@ -47,8 +47,8 @@ def config_of(card: CardData, base: Mapping[str, Any] | None = None) -> dict[str
     kind = out.get("model_type")
     if kind not in families():
         raise VieteError(
-            f"{card.title}: there is no family of transformers to write it as; its card would say "
-            f"so in a line - **config model_type**: gpt2"
+            f"{card.title}: the card names no family of transformers, so transformers has no class "
+            f"that could open it; --to torch writes any card as a PyTorch module"
         )
     for dim in card.dims:
         keys = [k for k in listed(dim.config)[0] if " " not in k]

@@ -110,6 +110,7 @@ class Token(NamedTuple):
 
 
 _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|\.\d+")
+_HOOK = re.compile(r"(?:\w+\.)*hook_\w+")  # a name of TransformerLens
 _NUMBER_TOO = re.compile(r"(?:\.\d+)+")  # as behind the 0.1 of 0.1.2
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9]*")
 # Δx is one name, the change of x; Δ x is two, but \Delta x is how TeX has to write the one.
@@ -241,6 +242,10 @@ def scan(text: str) -> Iterator[Token]:
 def no_character(text: str, i: int) -> Unreadable:
     """The error for a character that the notation does not use."""
     c = text[i]
+    if c == "." and (m := _HOOK.fullmatch(text.strip())):
+        return Unreadable(
+            f"{m[0]} is a hook name: viete show MODEL --names has its formula", 0, len(text)
+        )
     return Unreadable(f"the notation has no character {c!r}{code_point(c)}", i, i + 1)
 
 

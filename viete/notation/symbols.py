@@ -162,6 +162,11 @@ class Scope:
         """``; did you mean …?`` for a misspelled name, or nothing."""
         if "'" in name:
             return "; no name with this prime is declared here, and a transpose is written K^T"
+        if head := re.fullmatch(r"L(\d+)H(\d+)", name):
+            block, number = (int(x) + 1 for x in head.groups())
+            return f"; head {name} is A^{{{block},{number}}} here: blocks and heads count from 1"
+        if name.startswith("hook_"):
+            return "; viete show MODEL --names has the formula of each hook name"
         known = {s.key for group in self.symbols.values() for s in group}
         known |= {s.key for s in self.operators}
         if len(name) > 1:  # a letter is near to tr, and is none

@@ -204,8 +204,8 @@ def decided_zero(x: Quotient) -> bool:
     found = is_zero(x.num)
     if found is None:
         raise Undecided(
-            f"whether a number in {enclosure_text(x)} is zero cannot be told at {MOST_BITS} bits, "
-            f"nor by a short proof"
+            f"it is undecided whether a number in {enclosure_text(x)} is zero: {MOST_BITS} bits do "
+            f"not tell it from zero, and no rule proves that it is zero"
         )
     return found
 
@@ -215,7 +215,7 @@ def decided_sign(x: Quotient) -> int:
     found = sign(x.num, x.den)
     if found is None:
         raise Undecided(
-            f"the sign of a number in {enclosure_text(x)} cannot be told at {MOST_BITS} bits, nor "
-            f"by a short proof that it is zero"
+            f"the sign of a number in {enclosure_text(x)} is undecided: {MOST_BITS} bits do not "
+            f"tell it from zero, and no rule proves that it is zero"
         )
     return found
