@@ -246,6 +246,26 @@ def test_the_values_of_another_run_have_a_prime(question: str, other: Any, answe
 @pytest.mark.parametrize(
     ("question", "message"),
     [
+        ("blocks.1.attn.hook_pattern", "hook_pattern is a hook name: viete show MODEL --names"),
+        ("hook_embed", "viete show MODEL --names"),
+        ("mean(L1H0)", r"head L1H0 is A\^\{2,1\} here"),
+    ],
+)
+def test_names_of_transformer_lens_are_answered_with_the_way_to_their_formulas(
+    question: str, message: str
+) -> None:
+    with pytest.raises(VieteError, match=message):
+        RUN.ask(question)
+
+
+def test_claims_may_be_checked_on_texts_that_are_drawn() -> None:
+    found = vt.read("letters-causal").check(None, "A_{j,k} = 0 for k > j", texts="random(3)")
+    assert [v.word for v in found.verdicts] == ["holds"] and found.verdicts[0].texts == 12
+
+
+@pytest.mark.parametrize(
+    ("question", "message"),
+    [
         ("x^2 - x'^2", r"\(n, d\) and \(n', d\) do not match"),
         ("x'^2_7", "there are n' = 4 places"),
         ("x''^2", "unknown symbol x''"),
