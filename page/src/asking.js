@@ -10,7 +10,7 @@ import { changedSymbol } from "./zeros.js";
 /** @typedef {import("./edits.js").EditsStore} EditsStore */
 
 const KINDS = [
-  { name: "ask", title: "Ask" }, { name: "expand", title: "Open into its terms" }, { name: "put", title: "Put in as an equation" },
+  { name: "ask", title: "Ask" }, { name: "expand", title: "Split into terms" }, { name: "put", title: "Replace by this equation" },
 ];
 const MOST_CELLS = 200; // of a matrix of numbers; a larger one is a heat map
 const MOST_SLICES = 12;
@@ -46,7 +46,7 @@ async function answered(ctx, edits, kind, text) {
   if (kind === "put") {
     await edits.togglePut(text.trim(), changedSymbol(ctx.data, text));
     const there = ctx.state.put.some(({ equation }) => equation === text.trim());
-    return el("p", { class: "hint" }, there ? "It is put in, and all is computed again." : "It is not put in.");
+    return el("p", { class: "hint" }, there ? "The equation is in place, and everything is computed again." : "The equation is no longer in place.");
   }
   if (kind === "expand") {
     const found = await asked(ctx, text);
@@ -66,5 +66,5 @@ function drawn(ctx, value) {
   return el("div", { class: "slices" }, Array.from({ length: shown }, (_, s) => el("div", { class: "slice" },
     value.slices > 1 ? el("p", { class: "slice-name" }, value.sliceName(s)) : null,
     el("div", { class: "scroll" }, few ? matrix(value, s, picked) : heat(value, s, picked, 360, 200)))),
-  value.slices > shown ? el("p", { class: "hint" }, `${value.slices - shown} more not drawn`) : null);
+  value.slices > shown ? el("p", { class: "hint" }, `${value.slices - shown} more are not drawn`) : null);
 }

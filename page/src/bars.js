@@ -21,7 +21,7 @@ export function bars(value, slice, picked) {
   const last = value.shape.length - 1;
   const rows = Array.from({ length: value.rows }, (_, row) => row);
   return el("div", { class: "bars" },
-    already ? null : el("p", { class: "hint" }, `softmax of ${picked.name}: the probabilities of the next token`),
+    already ? null : el("p", { class: "hint" }, `Probabilities of the next token: softmax of ${picked.name}`),
     el("div", { class: "panels" }, rows.map((row) => {
       const line = Array.from({ length: value.columns }, (_, k) => Number(value.at(value.index(slice, row, k))));
       const shares = already ? line : softmax(line);

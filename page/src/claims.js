@@ -10,12 +10,12 @@ export function claims(ctx) {
   const found = ctx.data.claims;
   if (!found && !ctx.engine.can.ask) return null;
   const wrong = found?.verdicts.filter(({ ok }) => !ok).length ?? 0;
-  const stale = el("p", { class: "hint", hidden: true }, "These were checked in the run that the page began with, not after the changes.");
+  const stale = el("p", { class: "hint", hidden: true }, "These were checked before your changes, in the run that the page opened with.");
   ctx.store.on(() => {
     stale.hidden = !ctx.values.fresh || !found?.verdicts.length;
   });
   return el("details", { class: "v-claims" },
-    el("summary", {}, "Claims", el("small", {}, found?.verdicts.length ? ` ${found.verdicts.length}${wrong ? `, ${wrong} not as they are said` : ", all as they are said"}` : "")),
+    el("summary", {}, "Claims", el("small", {}, found?.verdicts.length ? ` ${found.verdicts.length}${wrong ? `, ${wrong} do not hold` : ", all hold"}` : "")),
     stale, found ? verdicts(found) : null, ctx.engine.can.ask ? field(ctx) : null);
 }
 

@@ -43,7 +43,7 @@ export function diagram(ctx) {
 }
 
 /** What the three states look like. */
-export const legend = () => el("p", { class: "legend" }, [["done", "done"], ["now", "highlighted = computed this step"], ["later", "not yet"]].map(([status, text]) =>
+export const legend = () => el("p", { class: "legend" }, [["done", "done"], ["now", "computed in this step"], ["later", "not yet"]].map(([status, text]) =>
   el("span", { class: `chip ${status}` }, text)));
 
 /** @param {string[]} states */

@@ -79,7 +79,7 @@ export function constants(ctx, edits) {
   const holder = el("div");
   ctx.store.on((state, before) => {
     if (state !== before && (state.revision === before.revision || holder.contains(document.activeElement))) return;
-    holder.replaceChildren(group(ctx, edits, ctx.data.choices.filter((c) => c.equation === undefined), "Numbers of the card") ?? "");
+    holder.replaceChildren(group(ctx, edits, ctx.data.choices.filter((c) => c.equation === undefined), "Dimensions and constants") ?? "");
   });
   return holder;
 }
@@ -106,7 +106,7 @@ function choiceField(ctx, edits, choice) {
   input.addEventListener("change", () => {
     const value = flag ? input.checked : Number(input.value);
     if (flag || (Number.isFinite(value) && Number(value) > 0)) edits.choose(name, value);
-    else ctx.tell(`${name} is a number above 0.`);
+    else ctx.tell(`${name} must be a number above 0.`);
   });
   const title = equation === undefined ? own(ctx.data.symbols[name]?.math ?? "", "span") : el("span", {}, kind);
   return el("label", {}, title, " ", input);

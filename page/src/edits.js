@@ -78,7 +78,7 @@ export function createEdits(ctx) {
         return { ...now, parameters: { ...now.parameters, [key]: data } };
       });
     },
-    undo: () => change(none, () => [], "The run of the page is back"),
+    undo: () => change(none, () => [], "All changes are undone"),
   };
 }
 

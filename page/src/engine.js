@@ -46,7 +46,7 @@ export async function createEngine(model, data) {
 /** @returns {Engine} */
 function staticEngine() {
   const refuse = async () => {
-    throw new Error("This page carries values only. Open it with viete explore --serve to compute more.");
+    throw new Error("This page can show values but not compute new ones. Open it with viete explore --serve to compute more.");
   };
   return { can: { edit: false, put: false, train: false, values: false, ask: false }, run: refuse, restart: async () => null, value: refuse, ask: refuse, train: null };
 }
@@ -75,7 +75,7 @@ function posted({ token }) {
       headers: { "Content-Type": "application/json", Authorization: `Bearer ${token}` },
     };
     const response = await fetch("message", asked).catch(() => {
-      throw new Error("The server does not answer: viete explore has ended, or is out of reach.");
+      throw new Error("The server does not answer. Is viete explore still running?");
     });
     return response.json();
   };

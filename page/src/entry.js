@@ -72,7 +72,7 @@ export function explanation(ctx, edit) {
   const { entry } = ctx.state;
   const value = entry && valueOf(ctx, entry.member);
   if (!entry || !value) {
-    return el("p", { class: "hint" }, "Choose an entry to see how it was computed.");
+    return el("p", { class: "hint" }, "Select an entry to see how it was computed.");
   }
   const box = el("section", { class: "v-entry", "aria-live": "polite", "aria-label": "How the entry was computed" });
   box.append(el("header", {}, named(ctx, entry.member, entry.at, value), el("span", {}, "="), el("output", {}, typedAt(value, entry.at)),
@@ -82,8 +82,8 @@ export function explanation(ctx, edit) {
     box.append(described(ctx, found.step, found.operation, entry.at, value, 0));
   } else {
     const kind = ctx.data.symbols[ctx.symbolOf(entry.member)]?.kind;
-    box.append(el("p", {}, kind === "input" ? "This is given: it is what the model reads."
-      : kind === "parameter" ? "This is a parameter: nothing computes it, and training sets it." : "The page does not carry how this was computed."));
+    box.append(el("p", {}, kind === "input" ? "This is an input: the model reads it."
+      : kind === "parameter" ? "This is a parameter: training sets its value." : "This page does not store how this was computed."));
   }
   const field = edit(entry);
   if (field) box.append(field);
@@ -129,10 +129,10 @@ function described(ctx, step, operation, at, value, depth) {
   const result = value.at(at);
   const definition = step.operations.find((o) => o.id === operation.last);
   if (!reading.whole) {
-    box.append(el("p", { class: "hint" }, "The page does not carry all that this was computed from."));
+    box.append(el("p", { class: "hint" }, "This page does not store all the values that this was computed from."));
   } else if (definition) {
     box.append(inputs(ctx, reading, fixed(reading, letters)));
-    box.append(el("details", { open: depth < 1 }, el("summary", {}, `${operation.call} opens into`),
+    box.append(el("details", { open: depth < 1 }, el("summary", {}, `Definition of ${operation.call}`),
       described(ctx, step, definition, at, value, depth + 1)));
     return box;
   } else if (operation.op === "pick") {
@@ -140,7 +140,7 @@ function described(ctx, step, operation, at, value, depth) {
   } else if (operation.formula === undefined) {
     box.append(inputs(ctx, reading, fixed(reading, letters)));
   } else if (!value.exact && differs(reading.compute(at), result)) {
-    box.append(el("p", { class: "hint" }, "The steps of the page are those of the original text, and this entry is computed differently now."));
+    box.append(el("p", { class: "hint" }, "The steps of this page belong to the original text. After your change this entry is computed differently."));
   } else {
     box.append(terms(ctx, reading, letters, result));
   }
@@ -263,7 +263,7 @@ function pick(ctx, reading, letters) {
   const chooser = parts[1];
   const which = chooser.value ? el("span", {}, named(ctx, chooser.member ?? "", place(chooser.operand, chooser.value, letters), chooser.value), " = ",
     link(chooser, letters, reading.entry(1, letters))) : null;
-  return el("p", { class: "written" }, which, ` chooses entry ${Number(reading.entry(1, letters)) - (operation.first ?? 0)}: `,
+  return el("p", { class: "written" }, which, ` picks entry ${Number(reading.entry(1, letters)) - (operation.first ?? 0)}: `,
     parts[0].value ? named(ctx, parts[0].member ?? "", place(parts[0].operand, parts[0].value, here), parts[0].value) : "", " = ",
     link(parts[0], here, reading.entry(0, here)));
 }

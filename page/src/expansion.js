@@ -40,20 +40,20 @@ export async function termsOf(ctx, member, at) {
  */
 export async function graphOf(ctx, member, at, features) {
   if (ctx.engine.can.ask) return graphOfText(ctx, entryName(ctx, member, at), features);
-  if (ctx.values.fresh) return { svg: null, why: "This page carries graphs of the run that it began with. A served page draws them after changes: viete explore … --serve" };
+  if (ctx.values.fresh) return { svg: null, why: "This page stores the graphs of the run that it opened with. To draw them after changes, use viete explore … --serve" };
   const found = (await unpacked(ctx.data))[member].graphs?.find((graph) => graph.at.join() === at.join());
-  const what = features ? "the graph of features of the greatest logit of the last position" : "the graph of the greatest logit of each position";
-  return { svg: null, why: `This page carries ${what}. A served page draws that of any entry: viete explore … --serve`, ...(features ? found?.features : found) };
+  const what = features ? "the feature graph of the largest logit at the last position" : "the graph of the largest logit at each position";
+  return { svg: null, why: `This page stores ${what}. To draw the graph of any entry, use viete explore … --serve`, ...(features ? found?.features : found) };
 }
 
 /** The graph of an expression. @param {Context} ctx @param {string} of @param {boolean} features @returns {Promise<Graph>} */
 export const graphOfText = async (ctx, of, features) =>
-  ({ why: "Its terms are of no block.", ...(await ctx.engine.ask(features ? { kind: "arrows", of, into: "feature" } : { kind: "arrows", of })) });
+  ({ why: "Its terms belong to no block.", ...(await ctx.engine.ask(features ? { kind: "arrows", of, into: "feature" } : { kind: "arrows", of })) });
 
 /** What made a feature, by its name; known: what came with its graph. @param {Context} ctx @param {string} name @param {Record<string, any>} known @returns {Promise<Terms | null>} */
 export async function madeOf(ctx, name, known) {
   const found = known[name] ?? (ctx.engine.can.ask ? await ctx.engine.ask({ kind: "made", of: name }) : null);
-  if (!found) throw new Error(`This page does not carry what made ${name}. A served page finds it: viete explore … --serve`);
+  if (!found) throw new Error(`This page does not store what made ${name}. To find it, use viete explore … --serve`);
   return { ...found, terms: found.terms.map((/** @type {any} */ t) => ({ ...t, open: t.opens ? () => madeOf(ctx, t.opens, known) : null })) };
 }
 
@@ -190,7 +190,7 @@ function reader(ctx, brief) {
   const found = (member, inner) => {
     if (!inner) {
       const value = ctx.values.best(member, "decimal");
-      if (!value) throw new Error(`This page does not carry ${member}. A served page can open the entry: viete explore … --serve`);
+      if (!value) throw new Error(`This page does not store ${member}. To split the entry into terms, use viete explore … --serve`);
       return value;
     }
     let lazy = lazies.get(inner.id);
@@ -209,7 +209,7 @@ function reader(ctx, brief) {
 
 /** @param {number | null} x */
 function entryOf(x) {
-  if (x === null) throw new Error("This page cannot compute a part of this term. A served page can: viete explore … --serve");
+  if (x === null) throw new Error("This page cannot compute a part of this term. Use viete explore … --serve");
   return x;
 }
 

@@ -8,12 +8,12 @@ import { button } from "./dom.js";
 export function goOn(ctx, edits) {
   const { scores } = ctx.data.tokens;
   if (!scores) return null;
-  return button("Go on", () => {
+  return button("Continue", () => {
     const value = ctx.values.best(scores, "decimal");
-    if (!value) return ctx.tell(`The page does not hold ${scores}.`);
+    if (!value) return ctx.tell(`This page does not store ${scores}.`);
     const line = Array.from({ length: value.columns }, (_, k) => Number(value.at(value.index(0, value.rows - 1, k))));
     const likeliest = line.indexOf(Math.max(...line));
-    if (likeliest < 0) return ctx.tell(`The last row of ${scores} has no greatest entry.`);
+    if (likeliest < 0) return ctx.tell(`The last row of ${scores} has no largest entry.`);
     return edits.change({ ids: [...ctx.data.tokens.ids, likeliest], text: null });
-  }, { type: "button", title: "Append the likeliest next token" });
+  }, { type: "button", title: "Append the most likely next token" });
 }

@@ -12,11 +12,11 @@ import { el, own } from "./dom.js";
  */
 export function graph(svg, terms, made, draw) {
   const picture = own(svg, "div", { class: "scroll" });
-  const said = el("output", { class: "readout" }, "Point at an arrow for its value; choose it to open it.");
+  const said = el("output", { class: "readout" }, "Point at an arrow to see its value. Click it to split it further.");
   const opened = el("div", { class: "body", "aria-live": "polite" });
   const drawing = picture.querySelector("svg");
   drawing?.setAttribute("role", "group");
-  drawing?.setAttribute("aria-label", "Arrows of the expansion: positions across, blocks upwards");
+  drawing?.setAttribute("aria-label", "Arrows of the expansion: positions from left to right, blocks upwards");
   drawing?.style.setProperty("--width", `${drawing.getAttribute("width")}px`);
   for (const arrow of picture.querySelectorAll("path.arrow")) {
     const name = arrow.querySelector("title")?.textContent ?? "";

@@ -30,7 +30,7 @@ export function offSwitch(ctx, edits, equation, key, text) {
   const off = ctx.state.put.some((p) => p.equation === equation);
   const does = off ? "Switch on" : "Switch off";
   return button(text === undefined ? does : `${text}, ${does.toLowerCase()}: ${equation}`, () => edits.togglePut(equation, key),
-    { class: "switch", "aria-pressed": off, "data-equation": equation, title: `${off ? "Back to the model as it is" : "See what the model does without this"}: ${equation}` }, ...(text === undefined ? [] : [text]));
+    { class: "switch", "aria-pressed": off, "data-equation": equation, title: `${off ? "Use it again" : "Set it to 0 and see what changes"}: ${equation}` }, ...(text === undefined ? [] : [text]));
 }
 
 /** The switch of one head of a value, beside its matrix. @param {Context} ctx @param {EditsStore} edits @param {import("./values.js").Value} value @param {number} slice */

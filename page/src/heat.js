@@ -64,7 +64,7 @@ export function heat(value, slice, picked, width, high) {
     top ? el("div", { class: "top", style: `--side:${side}px` }, top.map((t) => el("span", {}, t))) : null,
     left ? el("div", { class: "left", style: `--tall:${height}px` }, left.map((t) => el("span", {}, t))) : null,
     canvas, readout,
-    columns < value.columns ? el("p", { class: "hint" }, `the first ${columns.toLocaleString("en")} of ${value.columns.toLocaleString("en")} columns`) : null);
+    columns < value.columns ? el("p", { class: "hint" }, `The first ${columns.toLocaleString("en")} of ${value.columns.toLocaleString("en")} columns`) : null);
 }
 
 /** One pixel an entry; the browser enlarges without smoothing. @param {HTMLCanvasElement} canvas @param {Value} value @param {number} slice @param {number} scale */

@@ -62,7 +62,7 @@ function pane(name, title, ...children) {
     el("div", { class: "pane-body", tabindex: "0", role: "group", "aria-label": title }, children));
 }
 
-const ONLY_DECIMALS = "A file computes changes in decimals alone. For exact numbers undo them, or open the model with viete explore --serve.";
+const ONLY_DECIMALS = "After a change this page computes decimals only. For exact numbers, undo the change or use viete explore --serve.";
 
 /** Whether the numbers at hand are there in other meanings. @param {Context} ctx */
 const exactAfter = ({ values }) => !values.fresh || Object.keys(values.fresh).length > 1;

@@ -30,7 +30,7 @@ export function valuesPane(ctx, edits) {
       ...[state.looked && !switchable(ctx, ctx.member)[0]?.name ? switches(ctx, edits, ctx.member) : null].filter((x) => x !== null),
       explanation(ctx, (entry) => entryField(ctx, edits, entry)),
       terms,
-      ...(reads.length ? [el("h3", {}, step?.of ? "Beside its value, and made from" : "Made from")] : []),
+      ...(reads.length ? [el("h3", {}, step?.of ? "Its value, and what it is computed from" : "Computed from")] : []),
       el("div", { class: "operands" }, reads.map((member) => valueView(ctx, member, { width, marked: sources(ctx, member) }))));
     if (had) /** @type {HTMLElement | null} */ (holder.querySelector(had))?.focus({ preventScroll: true });
   });

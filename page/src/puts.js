@@ -70,12 +70,12 @@ function condition({ letters, places }) {
 
 /** The changes that are in force, each taken back by a click. @param {Context} ctx @param {EditsStore} edits */
 export function changes(ctx, edits) {
-  const list = el("ul", { class: "v-changes", "aria-label": "Changes of the equations" });
+  const list = el("ul", { class: "v-changes", "aria-label": "Changed equations" });
   ctx.store.on((state, before) => {
     if (state !== before && state.put === before.put) return;
     list.hidden = !state.put.length;
     list.replaceChildren(...state.put.map(({ equation, key }) => el("li", {},
-      button(`Take back ${equation}`, () => edits.togglePut(equation, key), {}, putFormula(ctx, equation), " ×"))));
+      button(`Undo ${equation}`, () => edits.togglePut(equation, key), {}, putFormula(ctx, equation), " ×"))));
   });
   return list;
 }

@@ -36,7 +36,7 @@ function opening(ctx) {
     ...(tokens?.steps ?? []).map((s) => prose(s.why)),
     ...more.map(prose),
     ...exact(ctx, lesson.numbers).map(prose),
-    ...(lesson.matrices.length ? [el("h3", {}, "The numbers of the model"), el("div", { class: "given" }, lesson.matrices.map((m) => own(m)))] : []),
+    ...(lesson.matrices.length ? [el("h3", {}, "The weights"), el("div", { class: "given" }, lesson.matrices.map((m) => own(m)))] : []),
     ...(lesson.about.length ? [el("h3", {}, "About this model"), ...lesson.about.map(prose)] : []),
   ];
 }
@@ -46,7 +46,7 @@ function closing(ctx) {
   const { lesson } = ctx;
   return lesson ? [
     el("p", { class: "part" }, "After the last step"),
-    el("h2", {}, "What was shown"),
+    el("h2", {}, "Summary"),
     el("ul", { class: "closing" }, [...lesson.closing, ...exact(ctx, lesson.proven)].map((sentence) => own(sentence, "li"))),
   ] : [];
 }
@@ -65,7 +65,7 @@ function step(ctx, edits) {
     equation ? fit(own(here.equation_math ?? equation.math, "div", { class: "formula" })) : null,
     switches(ctx, edits, here.member),
     ctx.state.direction === "backward" && ctx.state.step === 0 && ctx.data.differentiated
-      ? el("p", {}, "Backwards from ", own(ctx.data.differentiated), ": each gradient says how much that number grows when an entry grows by a little.") : null,
+      ? el("p", {}, "The backward pass starts at ", own(ctx.data.differentiated), ". Each gradient says how fast that number changes when an entry changes.") : null,
     here.why ? prose(here.why) : null,
     told && told.step.letters ? own(told.step.letters, "p", { class: "status" }) : null,
     told && told.step.sides.length ? lines(told.step.sides, ctx.state.meaning === lesson.meaning) : worked(ctx, here.member),

@@ -17,7 +17,7 @@ export function switchInputs(data, put, pattern) {
   const { switches = [] } = data.program ?? {};
   const keys = new Set(switches.map(({ equation }) => keyOf(data, equation)));
   const other = put.find((equation) => !keys.has(putToZero(data, equation)?.key ?? ""));
-  if (other !== undefined) throw new Error(`This page cannot compute ${other} by itself: open it with viete explore --serve.`);
+  if (other !== undefined) throw new Error(`This page cannot compute ${other} by itself: use viete explore --serve.`);
   const turned = new Set(put.map((equation) => putToZero(data, equation)?.key));
   const found = switches.filter(({ equation }) => turned.has(keyOf(data, equation)));
   return Object.fromEntries(found.map((s) => [s.input, ofBlocks(data, s, put, pattern)]));

@@ -54,8 +54,8 @@ export function inspector(ctx) {
 /** @param {Context} ctx @param {string | null} key */
 function described(ctx, key) {
   const symbol = key === null ? null : ctx.data.symbols[key];
-  if (!symbol) return [el("p", { class: "hint" }, "Point at a symbol, or choose it in the table, to see what it is and where it is used.")];
-  const uses = symbol.used.length ? `used in ${symbol.used.join(", ")}` : "used nowhere";
+  if (!symbol) return [el("p", { class: "hint" }, "Point at a symbol, or select it in the table, to see what it is and where it is used.")];
+  const uses = symbol.used.length ? `used in ${symbol.used.join(", ")}` : "not used";
   const made = symbol.made.length ? `defined in ${symbol.made.join(", ")}` : `${article(symbol.kind)} ${symbol.kind}`;
   return [
     el("p", { class: "what" }, own(symbol.math, "span", { class: `name ${symbol.kind}` }),

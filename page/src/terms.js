@@ -15,7 +15,7 @@ const MOST = 12; // terms that stand alone; the smaller ones fold into one
 /** The terms of the entry that the reader looks at. @param {Context} ctx @param {EditsStore} edits */
 export function entryTerms(ctx, edits) {
   const body = el("div", { class: "body" });
-  const box = /** @type {HTMLDetailsElement} */ (el("details", { class: "v-terms", open: !ctx.engine.can.ask, hidden: true }, el("summary", {}, "Opens into its terms"), body));
+  const box = /** @type {HTMLDetailsElement} */ (el("details", { class: "v-terms", open: !ctx.engine.can.ask, hidden: true }, el("summary", {}, "Terms"), body));
   /** @type {Set<string>} */
   const open = new Set(); // what the reader has opened stays open when the numbers change
   let asked = "";
@@ -57,8 +57,8 @@ export function arrows(ctx, edits, terms, drawing) {
       body.replaceChildren(el("p", { class: "hint" }, error instanceof Error ? error.message : String(error)));
     }
   };
-  const shows = [button("Show the arrows over positions and blocks", draw(false), { class: "again" })];
-  if (ctx.data.features) shows.push(button("Show the features that made it", draw(true), { class: "again" }));
+  const shows = [button("Draw the terms as arrows", draw(false), { class: "again" })];
+  if (ctx.data.features) shows.push(button("Draw the features behind it", draw(true), { class: "again" }));
   return el("div", {}, el("p", { class: "v-graphs" }, shows), body);
 }
 
@@ -68,10 +68,10 @@ export function arrows(ctx, edits, terms, drawing) {
  */
 export function expansion(ctx, edits, found, total, name, open) {
   const rest = total - sumOf(found.terms);
-  if (!found.terms.length) return el("p", { class: "hint" }, "It is no sum of several terms.");
+  if (!found.terms.length) return el("p", { class: "hint" }, "This entry is not a sum of several terms.");
   return el("div", {}, list(ctx, edits, found, name, open, name, total),
     found.within || !addsUp(found.terms, total) ? null : el("p", { class: "total" }, `${count(found.terms.length, "term")} = `, el("output", { title: full(total) }, short(total)),
-      el("span", { class: "hint" }, rest ? `, to rounding: ${short(rest)}` : "")));
+      el("span", { class: "hint" }, rest ? `, rounding error ${short(rest)}` : "")));
 }
 
 /** @param {Term[]} terms */
@@ -99,11 +99,11 @@ function list(ctx, edits, { terms, within }, name, open, path, total) {
   }
   const bars = el("ul", { class: "terms", "aria-label": `Terms of ${name}` }, items);
   if (!within && total !== undefined && ctx.state.put.length && !addsUp(terms, total)) {
-    return el("div", {}, el("p", { class: "hint" }, `This is ${short(total)} with what is switched off. The terms are those of its equation in the card, of which the sum is ${short(sumOf(terms))}:`), bars);
+    return el("div", {}, el("p", { class: "hint" }, `With your changes this is ${short(total)}. Its terms by the card's equation add up to ${short(sumOf(terms))}:`), bars);
   }
   if (!within) return bars;
   const sum = short(sumOf(terms));
-  return el("div", {}, el("p", { class: "hint" }, `${within} is not linear; what it is applied to is ${sum}, the sum of`), bars);
+  return el("div", {}, el("p", { class: "hint" }, `${within} is not linear. Its argument is ${sum}, the sum of:`), bars);
 }
 
 /** @param {Context} ctx @param {EditsStore} edits @param {Term} term @param {number} most @param {Set<string>} open @param {string} path */

@@ -8,8 +8,8 @@ import { short } from "./numbers.js";
 
 const FRAME = 12; // milliseconds of training between two drawings
 const POINTS = 400;
-const STEP = "Each step is one of Adam on this text: a weight moves against the running mean of its gradient, divided by the root " +
-  "of the running mean of its square, both without the bias of their start at 0 (β₁ = 0.9, β₂ = 0.999, ε = 10⁻⁸).";
+const STEP = "Each step is one step of Adam on this text (β₁ = 0.9, β₂ = 0.999, ε = 10⁻⁸). A weight moves against the running mean " +
+  "of its gradient, divided by the square root of the running mean of the squared gradient. Both means are bias-corrected.";
 
 /** @param {Context} ctx @param {EditsStore} edits */
 export function training(ctx, edits) {
@@ -44,7 +44,7 @@ export function training(ctx, edits) {
   /** The trainer of the weights at hand: where others than its own are there, it begins anew from them. */
   async function current() {
     const now = edits.get();
-    if (ctx.data.tokens.ids.length < 2) throw new Error("One token says nothing of a next one: write two.");
+    if (ctx.data.tokens.ids.length < 2) throw new Error("Training needs at least two tokens.");
     if (trainer && now.parameters === trained) return trainer;
     losses = [];
     trained = now.parameters;
@@ -79,7 +79,7 @@ export function training(ctx, edits) {
     let last;
     do {
       last = now.step(Number(rate.value), edits.get());
-      if (!Number.isFinite(last.loss)) throw new Error(`The loss of step ${last.step} is no finite number: start again, with a smaller learning rate.`);
+      if (!Number.isFinite(last.loss)) throw new Error(`The loss of step ${last.step} is not a finite number. Start again with a smaller learning rate.`);
       losses.push({ step: last.step, loss: last.loss });
     } while (performance.now() < end);
     if (losses.length > 2 * POINTS) losses = losses.filter((_, k) => k % 2 === 0 || k === losses.length - 1);

@@ -80,8 +80,8 @@ function absent(ctx, member, name, main) {
   const stored = ctx.stored(member);
   const size = stored ? stored.shape.reduce((a, b) => a * b, 8) : 0;
   const head = el("header", {}, name, stored ? el("span", { class: "size" }, sizes(stored)) : null);
-  if (ctx.values.fresh && !ctx.engine.can.values) holder.append(head, hint("not computed again after the change"));
-  else if (!ctx.engine.can.values) holder.append(head, hint(`left out: this page holds ${megabytes(ctx.data.limits.values)} of values; viete explore --serve shows them all`));
+  if (ctx.values.fresh && !ctx.engine.can.values) holder.append(head, hint("not computed again after your change"));
+  else if (!ctx.engine.can.values) holder.append(head, hint(`left out to keep the page below ${megabytes(ctx.data.limits.values)}; viete explore --serve shows every value`));
   else if (size <= MOST_BYTES || ctx.values.asked.has(member)) {
     holder.append(head, hint("loading …"));
     ctx.ask(member);

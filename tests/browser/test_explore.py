@@ -117,7 +117,7 @@ def test_a_lesson_is_read_from_its_opening_to_its_closing(lesson: Path) -> None:
     ]  # fmt: skip
     assert any("0.2689" in x for x in found["decimal"])
     assert any("≈(0.268941,0.731059)" in x for x in found["exact"])
-    assert "reads 27 % from position 0 (a)" in found["summary"]
+    assert "reads 27% from position 0 (a)" in found["summary"]
     assert found["lit"] == "A" and found["looked"] == "A"
     assert "At position 1 (b) the model predicts a" in found["end"]
 
@@ -176,7 +176,7 @@ def test_an_entry_says_how_it_was_computed(lesson: Path) -> None:
                 focus: document.activeElement.dataset.at};
     """)  # fmt: skip
     assert found["product"] == "1 · 1 + 1 · 0 = 1"
-    assert found["called"] == "softmax opens into" and found["sources"] == 2
+    assert found["called"] == "Definition of softmax" and found["sources"] == 2
     assert found["focus"] == "1,1"
 
 
@@ -261,7 +261,7 @@ def test_a_text_goes_on(dialog: Path) -> None:
         const tokens = () => all(".tokens li b").map((b) => Number(b.textContent));
         const before = tokens().length;
         for (const more of [1, 2]) {
-          all(".edit-tokens button").find((b) => b.textContent === "Go on").click();
+          all(".edit-tokens button").find((b) => b.textContent === "Continue").click();
           await until(() => tokens().length === before + more);
         }
         return {tokens: tokens(), field: one(".edit-tokens input").value};

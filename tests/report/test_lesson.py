@@ -165,7 +165,7 @@ def test_the_reference_at_position_1() -> None:
     assert line(side(step(found, "u"), 1), "u₁").value == "(1, −1)"
     told = {p.title: " ".join([*p.summary, *p.numbers]) for p in reversed(found.parts)}
     attention, norm = told["Attention"], told["Layer norm"]
-    assert "(`b`) reads 27\u00a0% from position 0 (`a`) and 73\u00a0% from itself." in attention
+    assert "(`b`) reads 27% from position 0 (`a`) and 73% from itself." in attention
     assert "From $A$ on, the numbers of position 1 (`b`) are no longer fractions" in attention
     assert "The numbers of position 0 (`a`) are still fractions." in attention
     assert "The mask hides position 1 (`b`) from position 0 (`a`)." in step(found, "S").status
@@ -178,7 +178,7 @@ def test_the_reference_at_position_1() -> None:
     assert step(found, "S").letters == ["Below, $w$ stands for $Q Kᵀ$."]
     assert found.closing[:4] == [
         "Position 1 (`b`) started as the row of its token in $E$ plus row 1 of $P$.",
-        "Attention read 27\u00a0% from position 0 (`a`) and 73\u00a0% from position 1 (`b`).",
+        "Attention read 27% from position 0 (`a`) and 73% from position 1 (`b`).",
         "The attention output was added to its row: (1, 0.731).",
         "The MLP output was added to its row: (1, 0).",
     ]

@@ -64,7 +64,7 @@ def test_a_sheet_does_not_tell_its_answers() -> None:
     """Neither the register, nor the summaries, nor the example that reads what is asked."""
     told = of("exact-lesson", [0, 1])
     text = write_lesson(worksheet(told).sheet, "text")
-    assert "27\u00a0%" not in text and "predicts a" not in text and "1 / (1 + e)" not in text
+    assert "27%" not in text and "predicts a" not in text and "1 / (1 + e)" not in text
     assert "K₀ = x₀ W^K = x₀ = (1, 0)" in text and "1·1 + 0·1" not in text
     whole = write_lesson(told, "text")
     assert "1·1 + 0·1" in whole and "1 / (1 + e)" in whole

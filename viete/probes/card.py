@@ -169,7 +169,7 @@ def sentences(probes: Probes) -> Iterator[str]:
     unit = "Accuracy" if names else "R²"
     yield (
         f"{unit} on {len(probes.held)} other texts: {score.value:.3f} ({score.low:.3f} to "
-        f"{score.high:.3f} at 95 %); without the vector {score.constant:.3f}, with shuffled labels "
+        f"{score.high:.3f} at 95%); without the vector {score.constant:.3f}, with shuffled labels "
         f"{score.shuffled:.3f}."
     )
 

@@ -24,7 +24,7 @@ from viete.probes.examples import ProbeExamples
 from viete.probes.fits import FITS, Fit, Linear, ridge
 from viete.probes.table import probe_table
 
-NORMAL = 1.959963984540054  # of 95 %, both sides
+NORMAL = 1.959963984540054  # of 95%, both sides
 SHUFFLES, RESAMPLES = 3, 1000
 DRAWN = 48  # texts, where they are drawn
 Array = np.ndarray
@@ -32,7 +32,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class ProbeScore:
-    """The accuracy of a probe on held-out texts, from ``low`` to ``high`` at 95 %.
+    """The accuracy of a probe on held-out texts, from ``low`` to ``high`` at 95%.
 
     ``constant`` is the accuracy without the vector, ``shuffled`` with shuffled labels. For classes
     these are shares of examples, for numbers the share of their variance (R²).
@@ -179,7 +179,7 @@ class Probes(Displayed):
         return float(np.mean([np.mean(codes[k] == counts.argmax()) for k in self.held]))
 
     def interval(self, right: Array) -> tuple[float, float]:
-        """Wilson's interval; for numbers the middle 95 % over resampled texts (bootstrap)."""
+        """Wilson's interval; for numbers the middle 95% over resampled texts (bootstrap)."""
         if self.count:
             return wilson(self.share(right), len(right))
         draw = np.random.default_rng([self.seed, len(right)])
@@ -253,7 +253,7 @@ def without(x: Array, basis: Array, middle: Array) -> Array:
 
 
 def wilson(share: float, count: int) -> tuple[float, float]:
-    """The interval of a share of ``count`` trials, at 95 % (Wilson 1927)."""
+    """The interval of a share of ``count`` trials, at 95% (Wilson 1927)."""
     z2 = NORMAL**2 / count
     middle = (share + z2 / 2) / (1 + z2)
     half = sqrt(z2 * (share * (1 - share) + z2 / 4)) / (1 + z2)

@@ -45,7 +45,7 @@ def probe_table(probes: Probes) -> Iterator[Block]:
     measure = "accuracy" if probes.count else "R²"
     if probes.places > 1:
         constant = "most frequent class" if probes.count else "the mean"
-        header = [listed(list(probes.examples.places.axes)), measure, "95 %", constant,
+        header = [listed(list(probes.examples.places.axes)), measure, "95%", constant,
                   "shuffled labels"]  # fmt: skip
         yield table(header, [
             [literal(probes.examples.places.name(k)), three(s.value), span(s.low, s.high),
@@ -53,7 +53,7 @@ def probe_table(probes: Probes) -> Iterator[Block]:
             for k, s in enumerate(probes.scores)
         ])  # fmt: skip
         return
-    yield table(["", f"{measure} held out", "95 %"], list(rows(probes)))
+    yield table(["", f"{measure} held out", "95%"], list(rows(probes)))
 
 
 def rows(probes: Probes) -> Iterator[list[str]]:

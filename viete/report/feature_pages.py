@@ -257,7 +257,7 @@ def frequencies(s: FeatureStatistics) -> str:
     low = math.floor(math.log10(often.min()))
     counts, _ = np.histogram(np.log10(often), bins=10 * max(-low, 1), range=(low, 0))
     note = "How many features are active at which share of the positions, by its logarithm."
-    chart = bar_chart(counts, f"{100 * 10.0**low:g} %", "100 %", "features")
+    chart = bar_chart(counts, f"{100 * 10.0**low:g}%", "100%", "features")
     return f'<p class="note">{note}</p><div style="max-width:34rem">{chart}</div>'
 
 

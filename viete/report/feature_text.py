@@ -23,7 +23,7 @@ def seen(token: str) -> str:
 def percent(share: float) -> str:
     """A share in per cent, with two significant digits."""
     digits = max(0, 1 - math.floor(math.log10(100 * share))) if 0 < share < 0.1 else 1
-    return f"{100 * share:.{min(digits, 6)}f} %"
+    return f"{100 * share:.{min(digits, 6)}f}%"
 
 
 def sentences(m: FeatureMeasures, s: FeatureStatistics) -> list[tuple[str, str]]:

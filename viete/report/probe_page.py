@@ -39,7 +39,7 @@ def probe_picture(probes: Probes) -> Picture:
         beside = {constant: np.array([s.constant for s in probes.scores]),
                   "shuffled labels": np.array([s.shuffled for s in probes.scores])}  # fmt: skip
         return curve(title, places.labels[0], values, places.axes[0], (lows, highs), beside,
-                     f"{measure} held out, 95 %")  # fmt: skip
+                     f"{measure} held out, 95%")  # fmt: skip
     if len(places.shape) == 2:
         panel = HeatPanel(f"{measure} held out", values.reshape(places.shape))
         rows, columns = places.labels

@@ -80,7 +80,7 @@ class Summaries:
     # -- attention ---------------------------------------------------------------------------------
 
     def attention(self, turn: Turn, j: int) -> str:
-        """``Position 1, b, reads 27 % from a and 73 % from b.``"""
+        """``Position 1, b, reads 27% from a and 73% from b.``"""
         v = self.run.store[turn.makes]
         if ROW not in v.axes or v.size(ROW) <= j or v.size(ROW) != v.size(COL):
             return ""
@@ -161,8 +161,8 @@ class Summaries:
 def percent(share: float) -> str:
     """One of several shares in per cent; never rounded to 0 or 100."""
     if share < 0.005:
-        return "under 1\u00a0%"
-    return "over 99\u00a0%" if share > 0.995 else f"{100 * share:.0f}\u00a0%"
+        return "under 1%"
+    return "over 99%" if share > 0.995 else f"{100 * share:.0f}%"
 
 
 def exactly(x: Any) -> Number:
