@@ -21,12 +21,11 @@ def plot_text(run: Path) -> list[str]:
     for sign, points in curves.items():
         for step, loss in points:
             columns.setdefault((sign, round(step / last * (COLUMNS - 1))), []).append(loss)
-    means = {place: sum(loss / len(x) for loss in x) for place, x in columns.items()}
+    means = {place: sum(x) / len(x) for place, x in columns.items()}
     low, high = min(means.values()), max(means.values())
     grid = [[" "] * COLUMNS for _ in range(ROWS)]
     for (sign, column), loss in means.items():
-        # halves, whose differences are finite
-        share = (high / 2 - loss / 2) / (high / 2 - low / 2) if high > low else 0.0
+        share = (high - loss) / (high - low) if high > low else 0.0
         grid[round(share * (ROWS - 1))][column] = sign
     out = []
     for k, cells in enumerate(grid):
