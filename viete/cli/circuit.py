@@ -98,7 +98,7 @@ def circuit(
         from viete.report.pictures.curve import curve
 
         shares = circuits.sweep(counts)
-        picture = curve(f"Faithfulness of {source.name}", [str(k) for k in counts], shares, "edges")
+        picture = curve(f"Faithfulness of {card.title}", [str(k) for k in counts], shares, "edges")
         text = svg_file(picture.svg) if output is not None else "\n".join(picture.lines)
         return emit(text, output)
     chosen = circuits.confirmed if confirm else circuits.largest
