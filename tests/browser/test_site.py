@@ -74,7 +74,7 @@ def test_every_page_is_for_everyone(site: Path, width: int, dark: bool) -> None:
 
 
 @pytest.mark.parametrize(("word", "page"), [
-    ("lesson", "guides/"), ("glossary", "reference/glossary.html"), ("tutorial", "learn/"),
+    ("lesson", "teach/"), ("glossary", "reference/glossary.html"), ("tutorial", "learn/"),
 ])  # fmt: skip
 def test_the_search_works_from_a_disk(site: Path, word: str, page: str) -> None:
     home = (site / "index.html").as_uri()

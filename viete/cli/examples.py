@@ -18,8 +18,11 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("What GPT-2 costs for a text of 128 tokens:", "show gpt2 --costs -T 128"),
         ("The data flow of Pythia as a picture:", "show pythia -o pythia.svg"),
     ),
-    "doc": (("The architecture document of a card, with its diagram:",
-             "doc simple-transformer -o simple.md"),),
+    "doc": (
+        ("The architecture document of a card, with its diagram:",
+         "doc simple-transformer -o simple.md"),
+        ("The same as a page for the browser:", "doc simple-transformer -o simple.html"),
+    ),
     "run": (
         ("The attention pattern and the logits of three letters:",
          "run letters-attention -t 'a b a' --show A,logits"),
@@ -27,8 +30,12 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
          "run letters-attention -t 'a b a' --meaning exact --show A_2 --digits 12"),
         ("Every value of a run:", "run letters-attention -t 'a b a' --all"),
     ),
-    "explore": (("A page about a run, which opens in any browser:",
-                 "explore letters-causal -t 'a b a' -o page.html"),),
+    "explore": (
+        ("A page about a run, which opens in any browser:",
+         "explore letters-causal -t 'a b a' -o page.html"),
+        ("The same for a trained model and a text:",
+         "explore two-layers --text abcdabc -o trained.html"),
+    ),
     "tour": (("The story of Viète in the terminal:", "tour"),),
     "lesson": (
         ("A forward pass, step by step, in exact numbers:",
@@ -65,10 +72,16 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("How much each head matters, with values of random other texts:",
          f"cause two-layers --texts 'repeated(8)' --of {NEXT} --by 'A^{{i,h}}' --resample 2"),
     ),
-    "circuit": (("The six edges that repeat a text, as a card of their own:",
-                 f"circuit two-layers --texts 'repeated(8)' --of {NEXT} --edges 6 -o circuit.md"),),
-    "probe": (("Can the letter before be read off the residual stream?",
-               "probe two-layers --texts 'random(16)' --of 'x^1_j' --label 't_{j-1}'"),),
+    "circuit": (
+        ("The six edges that repeat a text, as a card of their own:",
+         f"circuit two-layers --texts 'repeated(8)' --of {NEXT} --edges 6 -o circuit.md"),
+    ),
+    "probe": (
+        ("Can the letter before be read off the residual stream?",
+         "probe two-layers --texts 'random(16)' --of 'x^1_j' --label 't_{j-1}'"),
+        ("Could it be read off the embeddings already?",
+         "probe two-layers --texts 'random(16)' --of 'x^0_j' --label 't_{j-1}'"),
+    ),
     "features": (),
     "train": (
         ("Three dialogs, learned in seconds:",

@@ -83,8 +83,10 @@ def cards() -> None:
     """List the shipped cards and models: a name for each and what it is."""
     from viete.cards.catalogue import named, trained
     from viete.cards.reader import read
+    from viete.document.columns import table_width, wrapped
 
-    for name, path in sorted(named().items()):
-        print(f"{name:24} {read(path).title}")
-    for name, path in trained().items():
-        print(f"{name:24} {read(path).title}, trained: a model with weights")
+    titles = {name: read(path).title for name, path in sorted(named().items())}
+    titles |= {name: f"{read(path).title}, trained: a model with weights"
+               for name, path in trained().items()}  # fmt: skip
+    for name, title in titles.items():
+        print("\n".join(wrapped(title, table_width(), f"{name:24} ", " " * 25)))
