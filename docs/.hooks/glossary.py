@@ -31,7 +31,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     if page.file.src_uri != PAGE:
         return markdown
     return _ENTRY.sub(
-        lambda m: f"### {m['word']} {{ #{anchor(m['word'])} }}\n\n{m['meaning']}\n", markdown
+        lambda m: f"## {m['word']} {{ #{anchor(m['word'])} }}\n\n{m['meaning']}\n", markdown
     )
 
 

@@ -48,7 +48,7 @@ def hold(cases: list[Case], folder: Path) -> None:
 
 
 def derived(name: str) -> bool:
-    return name.startswith(("partial", "G_", "J_"))
+    return name.startswith(("∂", "G_", "J_"))
 
 
 def size(x: Any) -> float:

@@ -39,7 +39,7 @@ from viete.text.data import read_data
 
 pytestmark = pytest.mark.browser
 RUN = Path(__file__).with_name("page.mjs")
-PART = re.compile(r"(partial\{)?([A-Z]|hat\{\w+\})\}?_\{?\d")  # of gradients: any name will do
+PART = re.compile(r"∂?([A-Z]|hat\{\w+\})_\{?\d")  # of gradients: any name will do
 DIALOGS = resources.files("viete.text").joinpath("shipped/dialogs.txt").read_text("utf-8")
 NAMES = [Path(path).stem for path in varied()]
 Settings = dict[EquationChoice, Fraction | bool]
@@ -90,10 +90,10 @@ class Edit:
         names = {e.name for e in run.program.model.equations}
         shown = {k: x for k, x in found["values"].items() if not PART.match(k) and not
                  (self.off and self.names[k] not in names)}  # fmt: skip
-        largest = max([size(run[k]) for k in shown if "partial" in k], default=0.0)
+        largest = max([size(run[k]) for k in shown if "∂" in k], default=0.0)
         for key, value in shown.items():
             assert value is not None, f"{self.name}: {key}"
-            scale = max(size(run[key]), largest if "partial" in key else 0.0)
+            scale = max(size(run[key]), largest if "∂" in key else 0.0)
             close(value, run[key], scale, f"{self.name}: {key}")
         for e in self.equations.equations:
             assert show_equation(e.left, e.right, "latex") in found["equations"], self.name

@@ -93,7 +93,7 @@ def test_training_begins_with_the_weights_at_hand(tmp_path: Path) -> None:
     """)  # fmt: skip
     (begun, ended), (again, still) = found["first"], found["then"]
     assert begun == again == still != ended
-    assert found["note"].startswith("One token") and found["play"] == "Train"
+    assert found["note"].startswith("Training needs") and found["play"] == "Train"
 
 
 def test_a_card_without_tokens_has_no_field_for_them(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def hold(card: Any, weights: Any, inputs: Any, found: dict[str, Any]) -> None:
     )
     if found["backward"]:
         run = backward_run(run, default_of(model))
-    gradients = [k for k in found["backward"] if "partial" in k and not PART.match(k)]
+    gradients = [k for k in found["backward"] if "∂" in k and not PART.match(k)]
     largest = max((size(run[k]) for k in gradients), default=0.0)
     assert found["forward"] and None not in found["forward"].values(), where
     for key, value in {**found["forward"], **found["backward"]}.items():

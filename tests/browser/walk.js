@@ -124,7 +124,7 @@ for (let k = 0; k < ACTS; k++) {
   if (!then) continue;
   await settle();
   const said = note();
-  const fine = said === "" || said === "Everything was computed again" || said === "The run of the page is back";
+  const fine = said === "" || said === "Everything was computed again" || said === "All changes are undone";
   if (fine) then();
   acts.push(fine ? name : `${name} (${said})`);
   const found = { acts: [...acts], ...structuredClone(expected), forward: {}, backward: {} };
