@@ -14,9 +14,8 @@ from viete.errors import VieteError
 # The headings of a command's options, in this order; its own stand first, after its arguments.
 LAST = ("Input", "Model", "Weights", "Numbers", "Output")
 
-USAGE: Any = typer.BadParameter.__mro__[
-    1
-]  # click's UsageError, which newer versions of typer bring
+# click's UsageError, which newer versions of typer bring.
+USAGE: Any = typer.BadParameter.__mro__[1]
 
 
 class Commands(TyperGroup):

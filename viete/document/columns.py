@@ -70,14 +70,13 @@ def fitting_table(rows: Rows, header: int, width: int, indent: str = "  ") -> li
         count = max(map(len, cells))
         out += [[c[k] if k < len(c) else "" for c in cells] for k in range(count)]
         header = len(out) if row is rows[0] else header
-    rule = ["─" * max(display_width(r[c]) for r in out) for c in range(len(room))]
-    return aligned([*out[:header], rule, *out[header:]], indent, header + 1, numbers=True)
+    return aligned(ruled(out, header), indent, header + 1, numbers=True)
 
 
-def ruled(rows: Rows) -> list[Sequence[str]]:
-    """Rows with a rule below the first."""
+def ruled(rows: Rows, header: int = 1) -> list[Sequence[str]]:
+    """Rows with a rule below those of the header."""
     rule = ["─" * max(display_width(r[c]) for r in rows) for c in range(len(rows[0]))]
-    return [rows[0], rule, *rows[1:]]
+    return [*rows[:header], rule, *rows[header:]]
 
 
 def narrowed(rows: Rows, width: int) -> list[int] | None:
