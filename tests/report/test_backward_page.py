@@ -71,7 +71,7 @@ def test_every_card_has_a_page(name: str) -> None:
 
 
 def test_the_command_writes_by_suffix(tmp_path: Path) -> None:
-    from viete.cli.options import split_names
+    from viete.cli.inputs import split_names
 
     viete("grad", "simple-transformer", "--by", "W_1,b_1", "-o", tmp_path / "page.tex")
     assert (tmp_path / "page.tex").read_text().startswith("\\documentclass")

@@ -28,7 +28,7 @@ from viete.cli import (
     train,
 )
 from viete.cli.help import Command, Commands
-from viete.cli.options import spread
+from viete.cli.option_groups import spread
 
 app = typer.Typer(
     help="Write a transformer as the equations you would put in a paper, and run them.",

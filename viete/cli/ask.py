@@ -10,15 +10,11 @@ import typer
 
 from viete.cli.answer_pages import AnswerPages
 from viete.cli.asking import AskedInputs, Asking
-from viete.cli.options import (
-    NumberOptions,
-    Output,
-    SourceOptions,
-    WeightOptions,
-    choice,
-    emit,
-    wrote,
-)
+from viete.cli.inputs import NumberOptions
+from viete.cli.option_groups import choice
+from viete.cli.output import Output, emit, wrote
+from viete.cli.source import SourceOptions
+from viete.cli.weights import WeightOptions
 from viete.document.rendering import PAGES
 from viete.errors import VieteError
 

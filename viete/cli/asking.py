@@ -12,8 +12,10 @@ from warnings import catch_warnings, simplefilter
 import typer
 
 from viete.cli.cutting import given_values
-from viete.cli.options import InputOptions, NumberOptions, SourceOptions, WeightOptions, numbers
+from viete.cli.inputs import InputOptions, NumberOptions, numbers
 from viete.cli.running import estimate, started
+from viete.cli.source import SourceOptions
+from viete.cli.weights import WeightOptions
 from viete.errors import ConventionWarning, VieteError
 
 if TYPE_CHECKING:

@@ -7,14 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from viete.cli.options import (
-    Output,
-    SourceOptions,
-    WeightOptions,
-    emit,
-    format_of,
-    format_option,
-)
+from viete.cli.output import Output, emit, format_of, format_option
+from viete.cli.source import SourceOptions
+from viete.cli.weights import WeightOptions
 from viete.document.rendering import PAGES, STYLES, render
 from viete.errors import VieteError
 

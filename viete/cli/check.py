@@ -8,7 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from viete.cli.options import InputOptions, SourceOptions, WeightOptions, choice
+from viete.cli.inputs import InputOptions
+from viete.cli.option_groups import choice
+from viete.cli.source import SourceOptions
+from viete.cli.weights import WeightOptions
 from viete.document.columns import fitting_lines, table_width
 from viete.errors import VieteError
 

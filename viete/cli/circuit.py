@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from viete.cli.options import Output, SourceOptions, WeightOptions, choice, emit, wrote
+from viete.cli.option_groups import choice
+from viete.cli.output import Output, emit, wrote
+from viete.cli.source import SourceOptions
+from viete.cli.weights import WeightOptions
 from viete.document.rendering import render
 from viete.errors import VieteError
 

@@ -7,7 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from viete.cli.options import NumberOptions, SourceOptions, WeightOptions
+    from viete.cli.inputs import NumberOptions
+    from viete.cli.source import SourceOptions
+    from viete.cli.weights import WeightOptions
     from viete.graph.card import CardData
     from viete.nouns.model import Model
 

@@ -12,18 +12,11 @@ import typer
 from viete.analysis.features import features_of
 from viete.cli.browsing import browse
 from viete.cli.cutting import given_values
-from viete.cli.options import (
-    InputOptions,
-    NumberOptions,
-    Output,
-    SourceOptions,
-    WeightOptions,
-    emit,
-    format_of,
-    format_option,
-    split_names,
-)
+from viete.cli.inputs import InputOptions, NumberOptions, split_names
+from viete.cli.output import Output, emit, format_of, format_option
 from viete.cli.running import started
+from viete.cli.source import SourceOptions
+from viete.cli.weights import WeightOptions
 from viete.document.colours import svg_file
 from viete.document.rendering import PAGES, STYLES, check_format, render
 from viete.errors import VieteError

@@ -8,16 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from viete.cli.expand import opened
-from viete.cli.options import (
-    MEANINGS,
-    InputOptions,
-    Output,
-    SourceOptions,
-    WeightOptions,
-    choice,
-    emit,
-)
+from viete.cli.inputs import MEANINGS, InputOptions
+from viete.cli.option_groups import choice
+from viete.cli.output import Output, emit
 from viete.cli.running import estimate
+from viete.cli.source import SourceOptions
+from viete.cli.weights import WeightOptions
 from viete.errors import VieteError
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from viete.cli.options import Output, SourceOptions, emit, wrote
+from viete.cli.output import Output, emit, wrote
+from viete.cli.source import SourceOptions
 from viete.document.rendering import render
 from viete.errors import VieteError
 

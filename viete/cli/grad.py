@@ -6,15 +6,10 @@ from typing import Annotated
 
 import typer
 
-from viete.cli.options import (
-    Output,
-    SourceOptions,
-    choice,
-    emit,
-    format_of,
-    format_option,
-    split_names,
-)
+from viete.cli.inputs import split_names
+from viete.cli.option_groups import choice
+from viete.cli.output import Output, emit, format_of, format_option
+from viete.cli.source import SourceOptions
 from viete.document.rendering import PAGES, render
 from viete.errors import VieteError
 

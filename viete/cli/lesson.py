@@ -9,21 +9,19 @@ from typing import Annotated
 import typer
 
 from viete.cli.cutting import given_values
-from viete.cli.options import (
-    InputOptions,
-    NumberOptions,
+from viete.cli.inputs import InputOptions, NumberOptions, split_names
+from viete.cli.output import (
     Output,
-    SourceOptions,
-    WeightOptions,
     emit,
     finished,
     format_of,
     format_option,
     source_form,
-    split_names,
     write_file,
 )
 from viete.cli.running import estimate
+from viete.cli.source import SourceOptions
+from viete.cli.weights import WeightOptions
 from viete.document.rendering import PRINTED, STYLES
 from viete.errors import VieteError
 

@@ -9,17 +9,11 @@ from typing import Annotated, Any
 import typer
 
 from viete.cli.cutting import given_values
-from viete.cli.options import (
-    InputOptions,
-    NumberOptions,
-    Output,
-    SourceOptions,
-    WeightOptions,
-    emit,
-    format_option,
-    split_names,
-)
+from viete.cli.inputs import InputOptions, NumberOptions, split_names
+from viete.cli.output import Output, emit, format_option
 from viete.cli.running import estimate, started
+from viete.cli.source import SourceOptions
+from viete.cli.weights import WeightOptions
 from viete.document.columns import terminal_width
 from viete.document.rendering import PAGES, render
 from viete.errors import VieteError

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from viete.cli.options import InputOptions, SourceOptions, numbers
+from viete.cli.inputs import InputOptions, numbers
+from viete.cli.source import SourceOptions
 from viete.errors import VieteError
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from viete.cli.options import Output, SourceOptions, emit, format_of, format_option
+from viete.cli.output import Output, emit, format_of, format_option
+from viete.cli.source import SourceOptions
 from viete.document.rendering import PAGES, STYLES, check_format, render
 
 FORMATS = (*PAGES, "json", "svg", "mermaid")

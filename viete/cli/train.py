@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from viete.cli.options import Output, SourceOptions, emit
+from viete.cli.output import Output, emit
+from viete.cli.source import SourceOptions
 from viete.document.columns import fitting_lines, table_width
 from viete.errors import VieteError, VieteWarning
 from viete.train.settings import Settings, load_settings, option

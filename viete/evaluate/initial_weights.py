@@ -1,9 +1,4 @@
-"""Weights that the card itself gives: literals in its `value` column, draws by its `init` column.
-
-A literal is a matrix `[1 0; 0 1; 1 1]` (semicolons separate rows), `I`, or one number that fills
-the shape. Numbers are whole, decimal or fractions such as `-1/2`, and are read exactly. A cell
-holds one literal for all blocks and heads, or one for each, separated by commas: `I, 0`.
-"""
+"""Initial weights of a card: the literals of its `value` column, and draws by its `init` column."""
 
 from __future__ import annotations
 
@@ -11,12 +6,13 @@ import math
 import re
 from collections.abc import Callable
 from fractions import Fraction
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from viete.cards.init import read_init
+from viete.cards.literals import entries_of, is_matrix, literals_of, number
 from viete.errors import Text, VieteError
 from viete.evaluate.array import Arrays
 from viete.evaluate.memory import check_room, rounded
@@ -26,7 +22,6 @@ from viete.notation.parser import parse
 
 Nested = Any  # a Fraction, or a list of Nested
 FLOATS = {"float16", "float32", "float64"}  # of the dtype column, those that NumPy computes in
-_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d{1,2})?(?:/\d+)?", re.I)
 _CELL = re.compile(r"(?<!\\)\|")
 
 
@@ -89,13 +84,16 @@ def weights_among(card: CardData, seed: int, among: str) -> dict[str, np.ndarray
     All numbers are equally likely; one listed twice is twice as likely. The `value` column and an
     init that is a number are kept. The arrays hold Fractions.
     """
-    parts = [part.text for part in parts_of(Text(among), r"[^\s,;]+")]
-    for text in parts:
-        if not _NUMBER.fullmatch(text.replace("−", "-")) or re.fullmatch(r".*/0+", text):
-            raise VieteError(f"--among: {text!r} is not a number; give some as in -1, 0.5 or 1/2")
-    numbers = [number(Text(text)) for text in parts]
-    if not numbers:
+    texts = re.findall(r"[^\s,;]+", among)
+    if not texts:
         raise VieteError("--among takes the numbers to draw from, such as --among='-1, 0, 1/2'")
+    numbers = []
+    for text in texts:
+        try:
+            numbers.append(number(Text(text)))
+        except VieteError:
+            what = f"--among: {text!r} is not a number; give some as in -1, 0.5 or 1/2"
+            raise VieteError(what) from None
     check_seed(seed)
     check_memory(card, np.dtype("float64"), 1)
     given, out = literal_fractions(card), {}
@@ -177,19 +175,8 @@ def literal_array(card: CardData, name: str) -> Nested:
 
 
 def member_texts(p: Parameter) -> list[Text]:
-    """The literals in a cell: its parts between commas outside brackets."""
-    text = cell(p, p.value)
-    depths = accumulate((c == "[") - (c == "]") for c in text.text)
-    cuts = [k for k, (c, depth) in enumerate(zip(text.text, depths, strict=True))
-            if c == "," and not depth]  # fmt: skip
-    edges = [-1, *cuts, len(text.text)]
-    return [trimmed(text.cut(a + 1, b)) for a, b in pairwise(edges)]
-
-
-def trimmed(text: Text) -> Text:
-    """The text without white space at its ends."""
-    start = len(text.text) - len(text.text.lstrip())
-    return text.cut(start, max(start, len(text.text.rstrip())))
+    """The literals of a parameter: one for all blocks and heads, or one for each."""
+    return literals_of(cell(p, p.value))
 
 
 def repeat_number(value: Nested, core: tuple[int, ...]) -> Nested:
@@ -205,11 +192,9 @@ def literal(p: Parameter, core: tuple[int, ...], text: Text | None = None) -> Ne
         if len(core) != 2 or core[0] != core[1]:
             raise text.error(f"I is a square matrix, but {p.name} is {said}")
         return [[Fraction(int(j == k)) for k in range(core[1])] for j in range(core[0])]
-    if not text.text.startswith("["):
+    if not is_matrix(text):
         return number(text)
-    if not text.text.endswith("]"):
-        raise text.error("this [ is never closed; a matrix is written [1 0; 0 1]", 0, 1)
-    rows = [list(map(number, parts_of(part, r"[^\s,]+"))) for part in rows_of(text)]
+    rows = [list(map(number, row)) for row in entries_of(text)]
     found = (len(rows), len(rows[0]))
     if odd := next((k for k, row in enumerate(rows) if len(row) != found[1]), None):
         raise text.error(f"row {odd + 1} has {len(rows[odd])} entries and the first has {found[1]}")
@@ -218,30 +203,6 @@ def literal(p: Parameter, core: tuple[int, ...], text: Text | None = None) -> Ne
     if found != core:
         raise text.error(f"this matrix is {found[0]} × {found[1]}, but {p.name} is {said}")
     return rows
-
-
-def rows_of(text: Text) -> list[Text]:
-    """The rows of ``[…; …]``, as texts."""
-    cuts = [0, *(k for k, c in enumerate(text.text) if c == ";"), len(text.text) - 1]
-    return [text.cut(a + 1, b) for a, b in pairwise(cuts)]
-
-
-def parts_of(text: Text, pattern: str) -> list[Text]:
-    """The parts of a text that match a pattern."""
-    return [text.cut(*m.span()) for m in re.finditer(pattern, text.text)]
-
-
-def number(text: Text) -> Fraction:
-    """The exact value of ``2``, ``-0.5``, ``1e-3`` or ``1/2``."""
-    plain = re.sub(r"\s*/\s*", "/", text.text.replace("−", "-"))
-    if not _NUMBER.fullmatch(plain):
-        raise text.error(
-            "a literal is a number such as 2, -0.5 or 1/2, a matrix such as [1 0; 0 1], or I"
-        )
-    above, _, below = plain.partition("/")
-    if below and not int(below):
-        raise text.error("this fraction divides by zero")
-    return Fraction(above) / Fraction(below or 1)
 
 
 def repeat(value: Nested, lead: tuple[int, ...]) -> Nested:

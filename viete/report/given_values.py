@@ -1,14 +1,11 @@
-"""The vocabulary and the weights that a card gives, for documents: literals as matrices."""
+"""A card's vocabulary and the literals of its weights, in documents."""
 
 from __future__ import annotations
 
-import re
-
+from viete.cards.literals import entries_of, is_matrix, literals_of, number
 from viete.document.tree import Block, TextTable, heading, matrix_formula, paragraph
-from viete.errors import Text
+from viete.errors import Text, VieteError
 from viete.graph.card import CardData
-
-_LITERAL = re.compile(r"[-−+\d\s./,;eEI\[\]]+")
 
 
 def vocabulary(card: CardData) -> list[Block]:
@@ -22,28 +19,35 @@ def with_matrices(table: TextTable, style: str) -> TextTable:
     at = next((k for k, t in enumerate(table.header) if t.text == "value"), None)
     if at is None or style not in ("latex", "typst"):
         return table
-    rows = [[*row[:at], Text(literal_formula(row[at].text, style)), *row[at + 1 :]]
+    rows = [[*row[:at], cell_formula(row[at], style == "typst"), *row[at + 1 :]]
             for row in table.rows]  # fmt: skip
     return TextTable(table.header, rows, table.caption)
 
 
-def literal_formula(literal: str, style: str) -> str:
-    """``[1 0; 0 1]`` as a matrix; other text than a literal of numbers is unchanged."""
-    if not literal or not _LITERAL.fullmatch(literal):
-        return literal
-
-    def formula(member: str) -> str:
-        if not member.startswith("["):
-            return member
-        rows = [re.findall(r"[^\s,]+", row) for row in member.strip("[]").split(";")]
-        return matrix_formula(rows, style == "typst")
-
-    members = [formula(x) for x in re.findall(r"\[[^]]*\]|[^\s,]+", literal)]
-    if not members[1:] or "[" not in literal:
-        return f"${', '.join(members)}$"
+def cell_formula(cell: Text, typst: bool) -> Text:
+    """``[1 0; 0 1]`` as a matrix; a cell without a literal is unchanged."""
+    try:
+        members = [literal_formula(text, typst) for text in literals_of(cell)]
+    except VieteError:
+        return cell
+    if len(members) == 1 or "[" not in cell.text:
+        return Text(f"${', '.join(members)}$")
     below = r" \\ ".join(members)  # one for each block and head, too wide side by side
     stacked = rf"\begin{{matrix}} {below} \end{{matrix}}"
-    return f"${f'mat(delim: #none, {chr(59).join(members)})' if style == 'typst' else stacked}$"
+    return Text(f"${f'mat(delim: #none, {chr(59).join(members)})' if typst else stacked}$")
+
+
+def literal_formula(literal: Text, typst: bool) -> str:
+    """A literal as LaTeX or Typst; raises VieteError for another text."""
+    if is_matrix(literal):
+        return matrix_formula([list(map(spelling, row)) for row in entries_of(literal)], typst)
+    return "I" if literal.text == "I" else spelling(literal)
+
+
+def spelling(text: Text) -> str:
+    """A number as the card spells it; raises VieteError for another text."""
+    number(text)
+    return text.text
 
 
 __all__ = ["vocabulary", "with_matrices"]

@@ -1,0 +1,93 @@
+"""The options that say where a command writes and in which format; and writing the file."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from os.path import realpath
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from viete.atomic import behind, replacing
+from viete.cli.option_groups import choice
+from viete.document.rendering import SUFFIXES
+from viete.errors import VieteError
+
+Output = Annotated[
+    Path | None,
+    typer.Option("-o", "--output", help="Write to this file instead of the screen.",
+                 rich_help_panel="Output"),
+]  # fmt: skip
+
+
+def format_option(
+    forms: Sequence[str], help: str = "The format [from -o's suffix, else text]."
+) -> Any:
+    """The option ``--format`` of a command that writes these formats."""
+    return choice(forms, "--format", "-f", help=help, panel="Output")
+
+
+def format_of(form: str | None, output: Path | None, forms: Sequence[str]) -> str:
+    """The format of ``--format``, else of the output's suffix, else text.
+
+    Raises VieteError for a suffix that belongs to none of the ``forms``.
+    """
+    suffix = "" if output is None else output.suffix.lower()
+    if form is not None or not suffix:
+        return form or "text"
+    known = {SUFFIXES[form]: form for form in forms}
+    if suffix not in known:
+        raise VieteError(
+            f"-o {output}: this command writes no {suffix} files; give one of "
+            f"{', '.join(known)}, or a format with -f"
+        )
+    return known[suffix]
+
+
+def source_form(form: str, output: Path | None) -> str:
+    """The format to write a document in; for a PDF, the format that it is compiled from."""
+    if form != "pdf":
+        return form
+    if output is None:
+        raise VieteError("a PDF is a file, and nothing for the screen: give -o NAME.pdf")
+    from viete.document.pdf import compiled_from
+
+    return compiled_from()
+
+
+def finished(text: str, form: str, source: str) -> str | bytes:
+    """A document in its final format: a PDF is compiled from ``text`` in the format ``source``."""
+    if form != "pdf":
+        return text
+    from viete.document.pdf import compiled
+
+    return compiled(text, source)
+
+
+def emit(text: str | bytes, output: Path | None, source: str = "") -> None:
+    """Print the text, or write it to the file and report that on standard error."""
+    if output is None:
+        assert isinstance(text, str)
+        print(text, end="" if text.endswith("\n") else "\n")
+        return
+    write_file(text, output, source)
+    wrote(output)
+
+
+def write_file(text: str | bytes, output: Path, source: str = "") -> None:
+    """Write the file whole or not at all; raise VieteError if it would overwrite the card.
+
+    ``source`` is the card's path. A symbolic link stays, and its target is written.
+    """
+    if source and realpath(output) == realpath(source):
+        raise VieteError(f"-o {output} would overwrite the card itself; give another name")
+    with replacing(behind(output)) as file:
+        file.write(text.encode() if isinstance(text, str) else text)
+
+
+def wrote(*paths: Path) -> None:
+    """Report written files on standard error, so that standard output stays clean."""
+    for path in paths:
+        print(f"written: {path}", file=sys.stderr)
