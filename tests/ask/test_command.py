@@ -208,8 +208,11 @@ def test_other_numbers_and_two_inputs() -> None:
         (["x^1", "-o", "a.doc"], "-o a.doc: answers are written to .txt, .md"),
         (["x^1", "-f", "npz"], "an archive of arrays needs a file: -o answers.npz"),
         (["@none.md"], "none.md: cannot be read"),
-        (["x^1", "--texts", "none.txt"], "--texts goes without --text, --tokens and --against"),
-        (["x^1", "--digits", "3"], "--digits and --unfold go with --meaning exact"),
+        (
+            ["x^1", "--texts", "none.txt"],
+            "--texts cannot be combined with --text, --tokens or --against",
+        ),
+        (["x^1", "--digits", "3"], "--digits and --unfold need --meaning exact"),
         (["x^1", "--revision", "all"], "has no checkpoints"),
         (["@"], "@ stands before the name of a file of questions"),
     ],

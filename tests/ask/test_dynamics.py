@@ -97,7 +97,7 @@ def test_a_claim_is_held_to_every_step(run: Path) -> None:
     always = viete("check", run, f"{NUMBER} ≤ 0 for texts of random(4)", "--revision", "1,4").out
     assert "first holds at step 1, and at each later one." in always
     refused = viete("check", run, claim, "--revision", "all", "-t", "1,2", code=2).err
-    assert "go without --weights, --against and --tokens" in refused
+    assert "cannot be combined with --weights, --against or --tokens" in refused
 
 
 def test_a_circuit_is_held_to_every_step(run: Path, tmp_path: Path) -> None:

@@ -301,7 +301,7 @@ def test_terms_are_opened_by_their_numbers() -> None:
     command = ["expand", "gpt2", *options, "--of", "logits_{-1, 4}"]
     told = viete(*command, stdin="b\n99\n1\n1\nwhat\nb\n\nq\n").out
     assert "1. block" in told and "this is the first" in told
-    assert "99 is no number of a term; they are 1 to 3" in told
+    assert "99 is not the number of a term; those are 1 to 3" in told
     assert told.count("the whole") >= 3
     assert viete(*command).out.rstrip().endswith("q quit:")  # the end of the input
     assert "give none of" in viete(*command, "-o", "x.json", code=2).err
@@ -333,7 +333,10 @@ def test_the_largest_terms_open_until_a_share_is_in_the_last() -> None:
         e = run.expand("logits_{-1, 3}", explain=share)
         check(e, run["logits_{-1, 3}"])
     assert all(t.family.marks[-1].word != "head" for t in e.terms if t.family.marks)
-    with pytest.raises(vt.VieteError, match="a share between 0 and 1"):
+    with pytest.raises(
+        vt.VieteError,
+        match="explain, the share of the number to account for, must be between 0 and 1",
+    ):
         run.expand("x^2_0", explain=2)
 
 

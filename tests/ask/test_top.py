@@ -79,7 +79,7 @@ def test_in_other_numbers() -> None:
 
 
 @pytest.mark.parametrize(("question", "message"), [
-    ("top_0(logits)", "there are not that many entries"),
+    ("top_0(logits)", "the number of entries must be at least 1, as in top_5"),
     ("top_2(logits) + 1", "so nothing can follow it"),
     ("top_2(logits", "this ( is never closed"),
     ("top_2(logits_{0,0})", "logits_{0,0} is one number"),

@@ -134,7 +134,7 @@ def test_components_are_of_all_texts_together(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("question", "said"), [
     ("svd_2(x^1_{-1})", "is not a matrix"),
     ("svd_2(x^1, x^2)", "takes one matrix"),
-    ("svd_0(x^1)", "there are not that many entries"),
+    ("svd_0(x^1)", "the number of entries must be at least 1, as in top_5"),
     ("svd_2(x^1) + 1", "so nothing can follow it"),
     ("svd_2(x^1", "never closed"),
     ("pca_2(x^1_{-1})", "one vector, which has no variance"),

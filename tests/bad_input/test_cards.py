@@ -139,7 +139,7 @@ CASES = [
     ("unclosed brace", "x^N W_U", "x^«{»N W_U", None, "{ is never closed"),
     ("wrong bracket", "argmax(s)", "argmax(s«]»", None, "expected )"),
     ("unclosed dollar", "$s = x^N W_U$: scores", "«$»s = x^N W_U: scores",
-     None, "this $ has no partner; a formula stands between two"),
+     None, "this $ is never closed; a formula stands between two $"),
     ("no dollars and prose", "$y = argmax(s)$", "«the biggest»",
      None, "equation is written name = expression"),
     ("quotient of a product",

@@ -72,7 +72,7 @@ JSONL = [
     ("another field", '{"words": "a"}\n', "needs 'text' or 'messages', and this line has neither"),
     ("a list", "[1]\n", "a line of data is a JSON object, not list"),
     ("blank", "\n\n", "only blank lines"),
-    ("half a pair", '{"text": "\\ud800"}\n', "half a surrogate pair"),
+    ("half a pair", '{"text": "\\ud800"}\n', "half of a surrogate pair"),
     ("no answer", '{"messages": [{"role": "user", "content": "hi"}]}\n', "before the assistant"),
     ("a stranger", '{"messages": [{"role": "bard", "content": "hi"}]}\n', "no role 'bard'"),
 ]
@@ -137,10 +137,10 @@ SETTINGS = [
     ("--loss-on user", "--loss-on is one of all, assistant"),
     ("--loss-on assistant", "is plain text, so it has no assistant"),
     ("--engine jax", "--engine is one of numpy, torch, module, not jax"),
-    ("--compile", "--compile goes with --engine module"),
-    ("--bf16", "--bf16 goes with --engine module"),
-    ("--shard --engine torch", "--shard goes with --engine module"),
-    ("--device cpu", "--device goes with --engine torch or module"),
+    ("--compile", "--compile needs --engine module"),
+    ("--bf16", "--bf16 needs --engine module"),
+    ("--shard --engine torch", "--shard needs --engine module"),
+    ("--device cpu", "--device needs --engine torch or module"),
     ("--engine torch --device abacus", "PyTorch cannot use the device abacus"),
     ("--engine module --device meta", "PyTorch cannot use the device meta"),
     ("--vocabulary 50", "a character vocabulary has as many tokens as there are characters"),
@@ -149,8 +149,8 @@ SETTINGS = [
     ("--tokenizer bpe", "a byte-pair vocabulary needs its size"),
     ("--tokenizer bpe --vocabulary 10", "it needs at least 257"),
     ("--tokenizer bpe --vocabulary 99999999999999999999", "has fewer than 2^32 tokens"),
-    ("--text rose", "--text goes with --sample-every"),
-    ("--min-lr 0.0001", "--min-lr goes with --schedule cosine"),
+    ("--text rose", "--text needs --sample-every"),
+    ("--min-lr 0.0001", "--min-lr needs --schedule cosine"),
     ("--set V=500", "--set V=500 contradicts the data, since the data or --length make it 8"),
     ("--set n_max=8", "--set n_max=8 contradicts the data, since the data or --length make it 16"),
     ("--sample-every 1 --text Zebra", "--text cannot be spelled: the character 'Z'"),
@@ -369,7 +369,7 @@ AGAIN = [
     ("--revision -1", "latest, previous, best or a step"),
     ("--revision best", "no checkpoint has a validation loss"),
     ("--lr nan", "--lr is a number from 0"),
-    ("--device cuda", "--device goes with"),
+    ("--device cuda", "--device needs"),
 ]
 
 
@@ -408,7 +408,7 @@ SAMPLES = [
     ("--text h --revision 9", "no checkpoint of step 9; there are 1, 2"),
     ("--text h --revision soon", "latest, previous, best or a step"),
     ("--text h --accept x", "a run has its own card"),
-    ("--text h --bos", "--bos is of a released model"),
+    ("--text h --bos", "--bos is for released models"),
 ]
 
 

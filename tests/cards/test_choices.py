@@ -283,7 +283,7 @@ def test_sizes_are_asked_of_tensors() -> None:
 
 def test_what_no_row_defines_is_asked_for() -> None:
     card = CARD.replace("| | tanh, tan | $φ(z) = tanh(z)$ |", "| | none | |")
-    with pytest.raises(VieteError, match=r"act is none, .* must be told which it is: relu"):
+    with pytest.raises(VieteError, match=r"act is none, .* needs to know which: relu"):
         reads(card, config=Config({**GIVEN, "act": "none"}))
     with pytest.raises(VieteError, match="no equation defines pooling"):
         reads(PARTS.replace("| $pooled$ |", "| $pooling$ |"))

@@ -144,11 +144,11 @@ def test_the_command(tmp_path: Path) -> None:
     ("options", "message"),
     [
         (["--by", "A^{i,h}"], "text 1 has no other against it"),
-        (["--by", "W_E", "--resample", "1"], "<by>:1:1: what mediates is a value"),
+        (["--by", "W_E", "--resample", "1"], "<by>:1:1: a mediator is a value"),
         (["--by", "q", "--resample", "1"], "unknown symbol q"),
         (["--by", "A^{i,h}", "--resample", "0"], "--resample"),
         (["--of", "logits_{-1}", "--by", "m^i", "--resample", "1"], "one number of each text"),
-        ([], "say whose values are of another text: --by"),
+        ([], "name the values to take from another text: --by"),
     ],
 )
 def test_what_has_no_effect(options: list[str], message: str) -> None:

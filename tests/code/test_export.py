@@ -221,7 +221,7 @@ def test_a_script_that_learns_dialogs_and_answers(card: str, tmp_path: Path) -> 
     ]:
         assert why in viete(*given, *options, code=2).err
     wrong = ["export", card, "--to", "torch", "--data", tmp_path / "data.txt"]
-    assert "--data goes with --to numpy" in viete(*wrong, code=2).err
+    assert "--data needs --to numpy" in viete(*wrong, code=2).err
 
 
 def test_the_dialog_transformer_is_short() -> None:

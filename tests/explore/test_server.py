@@ -427,7 +427,7 @@ def test_the_command_serves_until_ctrl_c() -> None:
 
 
 @pytest.mark.parametrize(("words", "error"), [
-    ("--serve -o page.html", "give one of them"), ("--port 80", "--port goes with --serve"),
+    ("--serve -o page.html", "give one of them"), ("--port 80", "--port needs --serve"),
     ("--serve --port 99999", "65535"),
 ])  # fmt: skip
 def test_options_that_do_not_go_together(words: str, error: str) -> None:

@@ -170,7 +170,7 @@ def test_names_that_the_card_lacks_and_axes_that_differ_are_told() -> None:
     found = card.check(weights_of(card), against=outputs).recorded.skipped
     assert "its queries are not rotated" in found["blocks.0.attn.hook_rot_q"]
     assert "recorded with 5 heads, and the card has 6" in found["blocks.0.attn.hook_z"]
-    assert "recorded with 2 axes, and it has 4" in found["blocks.0.attn.hook_v"]
+    assert "recorded with 2 axes, but it has 4" in found["blocks.0.attn.hook_v"]
 
 
 FORGOTTEN = {

@@ -189,7 +189,7 @@ def test_the_command_writes_a_card_with_weights(tmp_path: Path) -> None:
         (["gpt2", "--to", "hf"], "give -o FOLDER"),
         (["gpt2", "--to", "hf", "-o", out], "the card needs weights"),
         (["simple-transformer", "--to", "hf", "-o", out, "--seed", 0], "no family of transformers"),
-        (["gpt2", "--to", "numpy", "--seed", 0], "go with --to hf"),
+        (["gpt2", "--to", "numpy", "--seed", 0], "need --to hf"),
     ]:
         assert words in viete("export", *argv, code=2).err
 

@@ -210,7 +210,7 @@ WRONG_LINES = [
     ('{"text": "a"}\n{"messages": []}\n', r":2:1: the lines before this one have 'text'"),
     ('{"body": "a"}\n', r":1:1: a line of data needs 'text' or 'messages'"),
     ('{"text": 3}\n', r":1:1: 'text' is text, not int"),
-    ('{"text": "\\ud83d"}\n', r":1:1: this line holds half a surrogate pair"),
+    ('{"text": "\\ud83d"}\n', r":1:1: this line holds half of a surrogate pair"),
     ("[" * 100_000 + "\n", r":1:1: this line is not JSON"),
     ("\n \n", "only blank lines"),
     ('{"messages": []}\n', ":1:1: 'messages' is a list"),

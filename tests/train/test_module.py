@@ -394,7 +394,7 @@ def test_a_run_with_it(tmp_path: Path) -> None:
     found = losses(tmp_path / "half")
     assert 0 < max(abs(a - b) for a, b in zip(found, losses(tmp_path / "numpy"), strict=True)) < 0.1
     assert [r["step"] for r in read_metrics(tmp_path / "half") if "loss" in r] == list(range(1, 7))
-    with pytest.raises(VieteError, match="--bf16 goes with --engine module"):
+    with pytest.raises(VieteError, match="--bf16 needs --engine module"):
         trained(tmp_path / "none", bf16=True)
 
 

@@ -145,5 +145,5 @@ def test_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_nothing_to_learn(tmp_path: Path) -> None:
     data = read_data(text_file(tmp_path, "\n\n"), "dialogs")
-    with pytest.raises(VieteError, match="there is nothing in it to train on"):
+    with pytest.raises(VieteError, match="it has nothing to train on"):
         tokenize(data, Characters("ab"))

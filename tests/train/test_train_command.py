@@ -62,7 +62,7 @@ def test_a_texts_own_special_tokens(tmp_path: Path) -> None:
     assert "the special token <eot> is not in it" in refused(
         *given, "--special", "<eot>", "-o", tmp_path / "other"
     )
-    assert "--special goes with a new vocabulary" in refused(
+    assert "--special needs a new vocabulary" in refused(
         *given, "--special", "<END>", "--tokenizer", tmp_path / "run" / "tokenizer.json",
         "-o", tmp_path / "other",
     )  # fmt: skip

@@ -72,7 +72,7 @@ def check_one(text: Text, card: CardData, scope: Scope) -> None:
         if letter not in bound:
             raise text.error(
                 f"with a free letter {letter} this is many changes, and only one is possible here: "
-                f"say after for which {letter} you mean"
+                f"add which {letter} you mean, as in: for {letter} = 2"
             )
 
 

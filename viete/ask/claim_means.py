@@ -41,7 +41,7 @@ class OverTexts:
             if value.size != 1 or b.op not in FOLDS:
                 raise self.claim.text.error(
                     f"over {TEXTS} a claim has {', '.join(FOLDS)} of one number, and "
-                    f"{show(b.body)} is none"
+                    f"{show(b.body)} is not one number"
                 )
             self.found.setdefault(b, []).append(float(value.item()))
 

@@ -149,8 +149,8 @@ def chosen(run: Run, claim: Claim, env: Env[Value]) -> Env[Value] | None:
     count = prod(x.count for x in axes.values())
     if count > MOST_CASES:
         raise VieteError(
-            f"{', '.join(axes)} have {count:,} values together; at most {MOST_CASES:,} are looked "
-            f"at, so give shorter texts"
+            f"{', '.join(axes)} have {count:,} values together, and at most {MOST_CASES:,} are "
+            "checked, so give shorter texts"
         )
     grid = np.indices([x.count for x in axes.values()]).reshape(len(axes), count)
     cases = {s: row + x.first for (s, x), row in zip(axes.items(), grid, strict=True)}

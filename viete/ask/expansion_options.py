@@ -57,7 +57,10 @@ def options(
     if top is not None and top < 1:
         raise VieteError(f"top, the number of terms to list, must be at least 1, not {top}")
     if explain is not None and not 0 < explain <= 1:
-        raise VieteError(f"explain must be a share between 0 and 1, not {explain}")
+        raise VieteError(
+            "explain, the share of the number to account for, must be between 0 and 1, not "
+            f"{explain}"
+        )
     given = tuple(x for x in wanted if x not in HELD)
     return Options(words(into), top, least, depth, HELD.intersection(wanted), given, cumulative,
                    explain, formulas(directions))  # fmt: skip

@@ -146,7 +146,7 @@ class OtherRun:
             return array
         if array.shape[0] != 1:
             raise VieteError(
-                f"the other run has {array.shape[0]} texts; a change takes the values of one"
+                f"the other run has {array.shape[0]} texts; a change takes values from one text"
             )
         return array[0]
 

@@ -56,7 +56,9 @@ def headed(run: Run, question: object, words: Collection[str]) -> Headed | None:
             behind.start, behind.end,
         )  # fmt: skip
     if number is not None and (not number.text.isdigit() or int(number.text) == 0):
-        raise source.error("there are not that many entries", number.start, number.end)
+        raise source.error(
+            "the number of entries must be at least 1, as in top_5", number.start, number.end
+        )
     cuts = [at, *top_level(tokens[:end], ",", start=at + 1), end]
     parts = (question[tokens[a].end : tokens[b].start].strip()
              for a, b in pairwise(cuts))  # fmt: skip

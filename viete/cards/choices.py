@@ -152,7 +152,7 @@ def check_defined(card: CardData, choices: Sequence[Choice], config: Config | No
             wanted = ", or ".join(row.allowed for row in choice.rows if row.values or row.functions)
             raise VieteError(
                 f"{config.name}: {config.what(keys, *config.look_up(keys))}, but the card "
-                f"{card.title} must be told which it is: {wanted}"
+                f"{card.title} needs to know which: {wanted}"
             )
 
 

@@ -146,8 +146,8 @@ class Sections:
         """
         if link not in self.pages:
             raise text.error(
-                f"there is no page {link} in the folder of this card; of a shipped card viete show "
-                f"prints all that it includes"
+                f"there is no page {link} in the folder of this card; viete show prints a "
+                "shipped card with every page that it includes"
             )
         file, content = self.pages[link]
         page = read_page(content, file)
@@ -249,7 +249,9 @@ class Sections:
         t = text.text
         if (t.count("$") - t.count("\\$")) % 2:
             last = t.rindex("$")
-            raise text.error("this $ has no partner; a formula stands between two", last, last + 1)
+            raise text.error(
+                "this $ is never closed; a formula stands between two $", last, last + 1
+            )
         if nested := _NESTED.match(t):
             raise text.error("an item cannot begin with the mark of another", *nested.span())
         mark = next((m for m in ("$$", "$", "`") if t.startswith(m)), "")

@@ -60,7 +60,7 @@ class Mediators:
             ref = e.value if isinstance(e, Pick) else e
             if not isinstance(ref, Ref) or ref.key not in run.program.computed:
                 raise name.error(
-                    f"what mediates is a value that an equation of {run.program.model.title} "
+                    f"a mediator is a value that an equation of {run.program.model.title} "
                     f"makes, such as A^{{i,h}}, not {name.text.strip()}"
                 )
             found.append(e)

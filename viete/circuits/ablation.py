@@ -176,7 +176,9 @@ class Ablations:
         found = run.for_each(run.evaluate(query(run, self.metric)))
         out = np.asarray(host(run.ordered(found, ()))).astype(np.float64)
         if out.ndim != 1:
-            raise VieteError(f"a circuit is of one number, and {show(self.of)} is several numbers")
+            raise VieteError(
+                f"a circuit explains one number, and {show(self.of)} is several numbers"
+            )
         return out
 
     # -- circuits ----------------------------------------------------------------------------------

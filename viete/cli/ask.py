@@ -102,8 +102,8 @@ def form_of(form: str | None, output: Path | None) -> str:
         form = SUFFIXES.get(output.suffix.lower())
         if form is None:
             raise VieteError(
-                f"-o {output}: answers are written to {', '.join(SUFFIXES)}, not "
-                f"{output.suffix}, or say --format"
+                f"-o {output}: answers are written to {', '.join(SUFFIXES)}, not {output.suffix}; "
+                "or give --format"
             )
     if form == "npz" and output is None:
         raise VieteError("an archive of arrays needs a file: -o answers.npz")

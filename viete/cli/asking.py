@@ -68,7 +68,7 @@ class AskedInputs(InputOptions):
         if self.texts is None:
             return [Example(None, self.against)]
         if (self.tokens, self.text, self.against) != (None, None, None):
-            raise VieteError("--texts goes without --text, --tokens and --against")
+            raise VieteError("--texts cannot be combined with --text, --tokens or --against")
         return [] if is_drawn(self.texts) else read_examples(Path(self.texts))
 
     def drawn(self, card: CardData) -> list[Example]:

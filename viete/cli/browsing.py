@@ -56,7 +56,7 @@ def opened(e: Expansion, word: str) -> tuple[str, Expansion]:
     """The term of a number, and its terms. Raises VieteError where there is none."""
     if not (word.isdecimal() and 1 <= int(word) <= len(e.terms)):
         raise VieteError(
-            f"{word} is no number of a term; they are 1 to {len(e.terms)}" if e.terms else
+            f"{word} is not the number of a term; those are 1 to {len(e.terms)}" if e.terms else
             "there is no term to open"
         )  # fmt: skip
     term = e.terms[int(word) - 1]

@@ -60,10 +60,14 @@ def cause(
     model = opened(source, weights)
     if hypothesis is not None:
         if by is not None:
-            raise VieteError("--hypothesis says what is of other texts: leave out --by")
+            raise VieteError(
+                "--hypothesis names the values to take from other texts: leave out --by"
+            )
         return emit(scrubbed(model, hypothesis, of, texts, resample or 5, draw_seed, form), output)
     if by is None:
-        raise VieteError("say whose values are of another text: --by 'A^{i,h}', or --hypothesis")
+        raise VieteError(
+            "name the values to take from another text: --by 'A^{i,h}', or give --hypothesis"
+        )
     emit(effects(model, of, by, texts, resample, draw_seed, top, form), output)
 
 
@@ -113,7 +117,7 @@ def scrubbed(
     from viete.report.scrubbing_page import scrubbing_json, scrubbing_page, scrubbing_picture
 
     if form == "csv":
-        raise VieteError("what was scrubbed is written as json: -o scrubbing.json")
+        raise VieteError("the result of scrubbing is written as JSON: -o scrubbing.json")
     made = scrubbing(model, hypothesis, of, texts)
     found = scrub_findings(made, texts, draws, seed)
     match form:

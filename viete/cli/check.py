@@ -71,7 +71,9 @@ def check(
 
     if source.revision is not None and (source.revision == "all" or "," in source.revision):
         if weights is not None or against is not None or inputs.tokens is not None:
-            raise VieteError("several checkpoints go without --weights, --against and --tokens")
+            raise VieteError(
+                "several checkpoints cannot be combined with --weights, --against or --tokens"
+            )
         return over_training(source, claims or [], texts, seed, meaning)
     card, model = source.opened(WeightOptions(weights))
     ids = inputs.ids(card, model) if inputs.tokens is not None or inputs.text is not None else None

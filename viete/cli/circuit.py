@@ -77,7 +77,7 @@ def circuit(
 
     counts = numbers_of(edges)
     if confirm and len(counts) > 1:
-        raise VieteError("--confirm goes with one number of edges: --edges 20")
+        raise VieteError("--confirm needs one number of edges, such as --edges 20")
     if score == "patching" and steps > 1:
         raise VieteError("--score patching takes no derivatives: leave out --steps")
     if source.revision is not None and (source.revision == "all" or "," in source.revision):
@@ -125,9 +125,9 @@ def over_training(
     from viete.report.pictures.circuit_history import circuit_curves
 
     if len(counts) > 1:
-        raise VieteError("several checkpoints go with one number of edges: --edges 20")
+        raise VieteError("several checkpoints need one number of edges, such as --edges 20")
     if weights.present:
-        raise VieteError("checkpoints have weights of their own: leave out --weights and --seed")
+        raise VieteError("each checkpoint has its weights: leave out --weights and --seed")
     suffix = "" if output is None else output.suffix
     if suffix not in ("", ".svg", ".csv", ".json", ".html", ".md", ".txt"):
         raise VieteError(f"-o {output}: a circuit over training is written to .svg, .csv, .json, "

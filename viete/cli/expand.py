@@ -125,7 +125,7 @@ def expand(
         found = run.attribute(of, by, other, steps=steps, exact=exact, held=names)
         return emit(attribution_page(found.page(STYLES.get(form, "unicode"), top), form), output)
     if (against, steps, exact) != (None, 1, False):
-        raise VieteError("--against, --steps and --exact go with --by")
+        raise VieteError("--against, --steps and --exact need --by")
     if graph and "feature" in into and features_of(run.program.model):
         text = feature_page(run, of, form, top)
         return emit(svg_file(text) if form == "svg" else text, output)

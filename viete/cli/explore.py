@@ -57,9 +57,11 @@ def explore(
 
     if served:
         if output is not None:
-            raise VieteError("-o writes a page and --serve has it at an address: give one of them")
+            raise VieteError(
+                "-o writes the page to a file and --serve shows it at an address: give one of them"
+            )
     elif port is not None:
-        raise VieteError("--port goes with --serve")
+        raise VieteError("--port needs --serve")
     run = opened(source, inputs, weights)
     meanings = None if meaning is None else [] if meaning == "float" else [meaning]
     if served:

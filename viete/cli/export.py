@@ -50,12 +50,14 @@ def export(
     """
     if to == "hf":
         if data is not None:
-            raise VieteError("--data goes with --to numpy; viete train learns from data")
+            raise VieteError("--data needs --to numpy; to learn from data use viete train")
         return folder(source, weights, dtype, output)
     if to == "saelens":
         return features(source, output)
     if weights.present or dtype is not None:
-        raise VieteError("--weights, --seed and --dtype go with --to hf; code has no weights in it")
+        raise VieteError(
+            "--weights, --seed and --dtype need --to hf; exported code contains no weights"
+        )
     suffix = SUFFIXES.get(to, ".js" if to == "js" else ".py")
     modules = (".mjs",) if to == "js" else ()  # by which Node knows one
     if output is not None and output.suffix not in ("", suffix, *modules):
@@ -64,7 +66,7 @@ def export(
     corpus = None
     if data is not None:
         if to != "numpy":
-            raise VieteError(f"--data goes with --to numpy: {to} has no program that learns")
+            raise VieteError(f"--data needs --to numpy: {to} has no program that learns")
         from viete.train.fitting import with_corpus
 
         card, corpus = with_corpus(card, data)

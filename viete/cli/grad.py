@@ -63,9 +63,9 @@ def grad(
         from viete.report.plan import plan_document
 
         if by is not None:
-            raise VieteError("a plan is of all gradients; leave out --by, or --plan")
+            raise VieteError("a plan covers all gradients; leave out --by or --plan")
         if form == "card":
-            raise VieteError("a plan is no card; leave out -f card, or --plan")
+            raise VieteError("a plan is not a card; leave out -f card or --plan")
         page = plan_document(card, of, batch, length, dtype)
         return emit(render(page, form), output, source.name)
     wanted = None if by is None else split_names(by, "--by")

@@ -54,9 +54,11 @@ class NumberOptions:
     def check(self) -> None:
         """Raise VieteError for options that exclude each other."""
         if self.meaning != "float" and (self.device, self.dtype) != (None, None):
-            raise VieteError(f"--meaning {self.meaning} goes without --device and --dtype")
+            raise VieteError(
+                f"--meaning {self.meaning} cannot be combined with --device or --dtype"
+            )
         if self.meaning != "exact" and (self.digits, self.unfold) != (None, None):
-            raise VieteError("--digits and --unfold go with --meaning exact")
+            raise VieteError("--digits and --unfold need --meaning exact")
 
 
 @dataclass

@@ -65,7 +65,9 @@ def lesson(
     from viete.report.lesson.worksheet import worksheet
 
     if form is None and output is not None and not output.suffix:
-        raise VieteError(f"-o {output} has no suffix that says the format; or say --format")
+        raise VieteError(
+            f"-o {output} has no suffix that gives the format: add one, or give --format"
+        )
     form = format_of(form, output, PRINTED)
     written_in = source_form(form, output)
     card, model = source.opened(weights)

@@ -51,13 +51,15 @@ def run(
         raise VieteError("--all prints every value: leave out --show, or --all")
     exact = number.meaning == "exact"
     if save is not None and number.meaning != "float":
-        raise VieteError(f"--meaning {number.meaning} goes without --save")
+        raise VieteError(f"--meaning {number.meaning} cannot be combined with --save")
     if form is None and output is not None and output.suffix == ".svg":
         form = "svg"
     if form == "svg" and number.meaning != "float":
-        raise VieteError(f"--format svg draws floats, and goes without --meaning {number.meaning}")
+        raise VieteError(
+            f"--format svg draws floats, so it cannot be combined with --meaning {number.meaning}"
+        )
     if form not in (None, "svg") and not exact:
-        raise VieteError("--format goes with --meaning exact")
+        raise VieteError("--format needs --meaning exact")
     card, model = source.opened(weights, number.dtype, number.device)
     ids, given = (
         inputs.ids(card, model),

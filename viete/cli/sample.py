@@ -67,7 +67,10 @@ def sample(
 
     own = is_run(source.name) and source.instead is None
     if own and inputs.bos is not None:
-        raise VieteError("--bos is of a released model; a run's texts begin as those it learned")
+        raise VieteError(
+            "--bos is for released models; a model of viete train begins a text as its "
+            "training texts begin"
+        )
     source.refuse_cut("a text that is sampled grows")
     model = sampled_model(source, seed, dtype, device)
     card, vocabulary, prompt = model.card, model.read_tokenizer(), inputs.text or ""

@@ -48,8 +48,8 @@ def derivatives(run: Run, source: Text, e: Expr) -> tuple[Run, Expr]:
         value = aliased(card, by.value if isinstance(by, Pick) else by)
         if value is None:
             raise source.error(
-                f"a derivative is by a value that an equation makes, as in ∂(…)/∂x^3, and "
-                f"{show(by)} is none", *source.place(by),
+                "a derivative is taken by a value that an equation computes, as in ∂(…)/∂x^3, and "
+                f"{show(by)} is not one", *source.place(by),
             )  # fmt: skip
         if loose := sorted(of.free):
             raise source.error(
@@ -73,8 +73,8 @@ def derivatives(run: Run, source: Text, e: Expr) -> tuple[Run, Expr]:
     e = transform(e, rule)
     if differentiates(e):
         raise source.error(
-            "∂ is read in a quotient, as in ∂(logits_{-1,5})/∂x^3: what is differentiated stands "
-            "in parentheses, and below it a value; ∂x^3 alone is of the number that of= names"
+            "write a derivative as a quotient, as in ∂(logits_{-1,5})/∂x^3: a number in "
+            "parentheses above, a value below; ∂x^3 alone needs of=, the number to differentiate"
         )
     ready = Program(replace(card, inputs=(*card.inputs, *inputs)).unstated)
     return run.extended(ready, run.sizes, {}, origins), e

@@ -48,7 +48,7 @@ class NamedCalls(NamedWeights):
         layers = self.names.layers
         at = block + layers if block < 0 else block
         if not 0 <= at <= layers:
-            raise VieteError(f"{what} is a block, 0 to {layers}, not {block}")
+            raise VieteError(f"{what} must be a block from 0 to {layers}, not {block}")
         if at == layers:
             return f"blocks.{layers - 1}.hook_resid_post"
         return f"blocks.{at}.hook_resid_pre"

@@ -207,7 +207,7 @@ def in_card_order(layout: Layout, array: Array, name: str) -> Array:
         groups = groups[1:]
     if array.ndim != len(groups):
         raise VieteError(
-            f"{name} was recorded with {array.ndim} axes, and it has {len(groups)}: "
+            f"{name} was recorded with {array.ndim} axes, but it has {len(groups)}: "
             f"{', '.join(' '.join(g) or '1' for g in groups)}"
         )
     for group, n in zip(groups, array.shape, strict=True):

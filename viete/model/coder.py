@@ -104,7 +104,7 @@ class Coders:
         """The features of the one named block, in the card's count."""
         if at not in numbers:
             raise VieteError(
-                f"{self.writes} is of no block: they are {numbers[0]} to {numbers[-1]}"
+                f"{self.writes} is in no block: the blocks are {numbers[0]} to {numbers[-1]}"
             )
         k = numbers.index(at)
         if (found := self.blocks.get(UNPLACED, self.blocks.get(k))) is None:

@@ -21,7 +21,7 @@ def to_numpy(given: Any) -> np.ndarray:
         given = [to_numpy(x) for x in given]
     found = in_numpy(given)
     if found.dtype == object:
-        raise VieteError(f"{type(given).__name__} cannot become a NumPy array")
+        raise VieteError(f"{type(given).__name__} cannot be converted to a NumPy array")
     return found
 
 

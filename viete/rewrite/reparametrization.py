@@ -132,7 +132,8 @@ class Work:
         taken = {s.key for group in self.model.scope.symbols.values() for s in group}
         if p.name in taken | self.parameters.keys():
             raise VieteError(
-                f"{self.model.title} would need a new weight {p.name}, and has one by that name"
+                f"{self.model.title} would need a new weight {p.name}, but already has a "
+                "weight of that name"
             )
         self.parameters[p.name] = p
 

@@ -132,7 +132,7 @@ def words_of(tokens: list[Token], start: int) -> list[int]:
 def listed(source: Text, tokens: list[Token], first: int, last: int) -> list[Text]:
     """The parts between commas outside all brackets; ``i = 2, …, 4`` is one."""
     if first == last:
-        raise source.error("something must follow here", tokens[first - 1].start)
+        raise source.error("the formula ends too early here", tokens[first - 1].start)
     commas = [k for k in top_level(tokens[:last], ",", start=first)
               if "..." not in (tokens[k - 1].text, tokens[k + 1].text)]  # fmt: skip
     return [source.cut(tokens[a + 1].start, tokens[b].start)

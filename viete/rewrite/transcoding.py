@@ -65,7 +65,7 @@ class Transcoding:
         made = [e for e in card.equations if e.name == coding.writes.key and e.loop is not None]
         if not made:
             raise VieteError(
-                f"features stand for a value of each block, and {show(coding.writes)} is none of "
+                f"features replace a value of each block, and {show(coding.writes)} is not one of "
                 f"{card.title}"
             )
         self.made = made[0]
@@ -184,7 +184,7 @@ class Transcoding:
         symbol = Symbol("parameter", base, (Slot(label), *self.label), (self.letter,))
         if symbol.key in self.old.symbols:
             raise VieteError(
-                f"{self.old.title} has a {symbol.key} already, which features would have"
+                f"{self.old.title} already has a {symbol.key}, a name that the features need"
             )
         self.parameters.append(Parameter(symbol, shape, meaning="of features"))
         return symbol.member

@@ -178,7 +178,9 @@ def records(path: Path) -> Iterator[tuple[Text, dict[str, Any]]]:
             try:
                 json.dumps(record, ensure_ascii=False).encode("utf-8")
             except UnicodeEncodeError:
-                raise here.error("this line holds half a surrogate pair, no character") from None
+                raise here.error(
+                    "this line holds half of a surrogate pair, which is not a character"
+                ) from None
         yield here, record
 
 

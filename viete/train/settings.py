@@ -205,22 +205,22 @@ class Settings:
                 raise wrong(name, f"is a whole number up to {MOST:,}", value)
         for name in ("bf16", "compile", "shard"):
             if getattr(self, name) and self.engine != "module":
-                raise VieteError(f"--{name} goes with --engine module")
+                raise VieteError(f"--{name} needs --engine module")
         if self.device is not None and self.engine == "numpy":
-            raise VieteError("--device goes with --engine torch or module")
+            raise VieteError("--device needs --engine torch or module")
         if self.min_lr > self.lr:
             raise wrong("min_lr", f"is at most --lr, {self.lr:g}", self.min_lr)
         if self.min_lr and self.schedule != "cosine":
-            raise VieteError("--min-lr goes with --schedule cosine")
+            raise VieteError("--min-lr needs --schedule cosine")
         if bool(self.model) != bool(self.reads):
             raise VieteError("--model and --reads go together: the model, and its value to read")
         if self.writes and not self.model:
-            raise VieteError("--writes goes with --model and --reads")
+            raise VieteError("--writes needs --model and --reads")
         if self.model and (self.shard or self.sample_every):
             option = "--shard" if self.shard else "--sample-every"
             raise VieteError(f"{option} is for a card that reads text, so not with --model")
         if self.prompt and not self.sample_every:
-            raise VieteError("--text goes with --sample-every, since samples go on from it")
+            raise VieteError("--text needs --sample-every, since the samples continue it")
 
     @property
     def steps_saved(self) -> frozenset[int]:

@@ -123,7 +123,7 @@ def begin(settings: Settings, card: CardData, run: Path) -> Job:
             documents, settings.tokenizer, settings.vocabulary, settings.special
         )
     elif settings.special:
-        raise VieteError(f"--special goes with a new vocabulary; {settings.tokenizer} has its own")
+        raise VieteError(f"--special needs a new vocabulary; {settings.tokenizer} has its own")
     else:
         vocabulary = load_vocabulary(settings.tokenizer)
     if settings.model:

@@ -152,7 +152,7 @@ def encode(
                  f"{documents.size / 1e6:.1f} MB are {total:,} tokens")  # fmt: skip
     tell("")
     if not total:
-        raise VieteError(f"{documents.path}: there is nothing in it to train on")
+        raise VieteError(f"{documents.path}: it has nothing to train on")
     if "starts" in to:
         starts.append(total)
         to["starts"].write(np.frombuffer(starts, np.int64).astype(dtypes["starts"]).tobytes())
