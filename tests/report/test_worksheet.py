@@ -18,10 +18,10 @@ from viete.document.tree import Chain
 from viete.errors import VieteError
 from viete.evaluate.initial_weights import literal_fractions, weights_among
 from viete.evaluate.schedule import program
-from viete.report.lesson.document import Lesson, LessonStep, write_lesson
+from viete.report.lesson.document import Lesson, write_lesson
 from viete.report.lesson.formulas import NumberFormulas
 from viete.report.lesson.making import run_to_the_end
-from viete.report.lesson.worksheet import Worksheet, is_called, worksheet
+from viete.report.lesson.worksheet import Worksheet, worksheet
 
 CARDS = ["exact-lesson", "dialog-all", "attention-only-2"]
 
@@ -74,12 +74,24 @@ def test_the_values_to_ask_for_are_named() -> None:
     found = worksheet(of("exact-lesson", [0, 1]), ["Q", "A"])
     assert {x.name for x in questions(found).values()} == {"Q₁", "exp(S₁)", "sum(exp(S₁))", "A₁"}
     assert "S₁ = causal(w)[1] = (1, 2)" in write_lesson(found.sheet, "text")
-    block = LessonStep(3, 2, "A^{2,h}", "", [], "")
-    assert [is_called(block, x) for x in ("A", "A^2", "A^{2,h}", "A^1", "B")] == [True] * 3 + [
-        False, False
-    ]  # fmt: skip
     with pytest.raises(VieteError, match="no step makes B; the steps make x, Q, K"):
         worksheet(of("exact-lesson", [0, 1]), ["B"])
+
+
+def test_a_name_may_say_the_block_and_the_head() -> None:
+    told = of("attention-only-2", [1, 0])
+
+    def asked(name: str) -> str:
+        return " ".join(x.name for x in questions(worksheet(told, [name])).values())
+
+    both = "Q₁^{1,1} Q₁^{1,2}"
+    assert [asked(x) for x in ("Q^1", "Q^{1,h}", "Q^{1,1}", "Q^{i,2}")] == [both, both, *both.split()]
+    for name, why in (
+        ("Q^{1,3}", r"no step makes Q\^\{1,3\}; the steps make .*Q\^\{i,h\}.* \(for .*h = 1, 2"),
+        ("Q_0", "Q_0 is one row of Q; write --blank Q, and --position for the position"),
+    ):
+        with pytest.raises(VieteError, match=why):
+            asked(name)
 
 
 def sheets(style: str) -> list[tuple[Lesson, Worksheet]]:

@@ -96,6 +96,8 @@ class Chain:
     ``decimal_note`` is the note beside them. ``entries`` are the numbers of the value one by one,
     "" for one that has only digits.
 
+    ``heads`` are the letters of a family with their numbers, where the line is about one member.
+
     A question of a worksheet has a number, and ``blanks`` in place of its value: fields to write
     in, each for so many letters. Its answer in the key has the number too.
     """
@@ -113,6 +115,7 @@ class Chain:
     number: int = 0
     blanks: tuple[int, ...] = ()
     row: bool = True  # whether the value stands in brackets
+    heads: tuple[tuple[str, int], ...] = ()
 
     @property
     def sides(self) -> list[str]:
@@ -171,13 +174,14 @@ class Matrix:
 class RegisterRow:
     """A row of a register: what a value is called, and what it is in every column.
 
-    ``now``: it was computed last; ``step`` is its step's number.
+    ``now``: it was computed last; ``step`` is its step's number; ``heads`` as in `Chain`.
     """
 
     name: str
     cells: tuple[str, ...]
     step: int
     now: bool = False
+    heads: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass

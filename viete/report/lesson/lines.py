@@ -130,7 +130,8 @@ class Lines:
             which = f"the same for every {', '.join(letters)}" if alike else which
             note, decimal_note = ("; ".join(x for x in (which, own) if x)
                                   for own in (line.note, line.decimal_note))  # fmt: skip
-            yield replace(line, note=note, decimal_note=decimal_note)
+            heads = () if alike else tuple(member.items())
+            yield replace(line, note=note, decimal_note=decimal_note, heads=heads)
         if (rest := math.prod(shape) - MOST_HEADS) > 0 and not alike:
             dots = r"\ldots" if self.style == "latex" else "…"
             yield Chain(dots, note=f"the other {rest} are computed the same way")

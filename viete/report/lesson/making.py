@@ -266,7 +266,8 @@ class Maker(Teller):
             member = {a: k + self.run.program.range_of(a).start
                       for a, k in zip(letters, places, strict=True)}  # fmt: skip
             name = left if alike else at_block(left, member, self.run.sizes)
-            out.append(self.register_row(name, Value(np.asarray(array[places]), axes), turn))
+            row = self.register_row(name, Value(np.asarray(array[places]), axes), turn)
+            out.append(row if alike else replace(row, heads=tuple(member.items())))
         return out
 
     def register_row(self, name: Expr, v: Value, turn: Turn) -> RegisterRow:

@@ -193,7 +193,8 @@ class Teller:
         member = member_name(symbol, self.run.program.loops_of(symbol, turn.makes[1]))
         out = LessonStep(self.number, place, member,
                          f"{self.words.title(turn.equation)}: {self.made(turn)}", why,
-                         show_equation(left, right, self.style))  # fmt: skip
+                         show_equation(left, right, self.style),
+                         family=show(turn.equation.left))  # fmt: skip
         out.pipeline = self.outline.chips(turn)
         at = {m: self.words.place(t.equation) for t in self.turns for m in [t.makes]}
         out.reads = frozenset(at[m] for m in turn.needs if m in at)

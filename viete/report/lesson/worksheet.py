@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -17,7 +16,7 @@ from viete.document.tree import (
     listed,
     paragraph,
 )
-from viete.errors import VieteError
+from viete.report.lesson.blanks import is_about, questions
 from viete.report.lesson.document import Lesson, LessonPart, LessonStep, document
 from viete.report.lesson.formulas import visible
 
@@ -59,13 +58,8 @@ class Blanking:
         self.lesson, self.number = lesson, 0
         self.columns = len(lesson.columns)
         computed = [s for s in lesson.steps if s.equation >= 0]
-        for name in blank:
-            if not any(is_called(s, name) for s in computed):
-                known = ", ".join(dict.fromkeys(without_index(s.makes) for s in computed))
-                raise VieteError(f"--blank: no step makes {name}; the steps make {known}")
-        names = blank or [s.makes for s in computed]
-        self.asked = [s for s in computed if any(is_called(s, name) for name in names)]
-        self.hidden = {s.equation for s in self.asked}
+        self.asked = questions(computed, blank)
+        self.hidden = {s.equation for s in computed if s.number in self.asked}
 
     def worksheet(self) -> Worksheet:
         lesson, key = self.lesson, list[Block]()
@@ -102,11 +96,11 @@ class Blanking:
         answers: list[Block] = []
         steps = [self.step(s, answers) for s in part.steps]
         key += [heading(2, part.title)] * bool(answers) + answers
-        is_asked = any(s in self.asked for s in part.steps)
+        is_asked = any(s.number in self.asked for s in part.steps)
         return replace(part, steps=steps, summary=[] if is_asked else part.summary, numbers=[])
 
     def step(self, step: LessonStep, answers: list[Block]) -> LessonStep:
-        if step not in self.asked:
+        if step.number not in self.asked:
             sides = [self.example(s, step, s.place) for s in step.sides]
             return replace(step, sides=sides, status=[], register=list(self.register(step)))
         places = [s.place for s in step.sides if s.place is not None]
@@ -116,12 +110,20 @@ class Blanking:
                 sides.append(self.example(side, step, side.place))
                 continue
             first = self.number
-            lines = [replace(x, number=self.next()) if x.name and x.value + x.digits else x
+            lines = [replace(x, number=self.next()) if self.is_question(x, step) else x
                      for x in side.lines]  # fmt: skip
             if self.number > first:
-                answers += [heading(3, f"{step.number}. {step.title}"), *lines]
-            sides.append(replace(side, lines=[asked(x) for x in lines if x.number]))
+                told = [x for x in lines if x.number or not x.heads]
+                answers += [heading(3, f"{step.number}. {step.title}"), *told]
+            lines = [asked(x) if x.number else x for x in lines if x.number or x.heads]
+            sides.append(replace(side, lines=lines))
         return replace(step, sides=sides, status=[], register=list(self.register(step)))
+
+    def is_question(self, line: Chain, step: LessonStep) -> bool:
+        """Whether a line of a step has a number that is asked for."""
+        return bool(line.name and line.value + line.digits) and is_about(
+            line, self.asked[step.number]
+        )
 
     def next(self) -> int:
         self.number += 1
@@ -130,7 +132,7 @@ class Blanking:
     def example(self, side: Column, step: LessonStep, place: int | None) -> Column:
         """Lines with their numbers given; numbers put in are omitted where they are an answer."""
         last = max((s.place for s in step.sides if s.place is not None), default=None)
-        reads = bool(step.reads & self.hidden) or step in self.asked
+        reads = bool(step.reads & self.hidden) or step.number in self.asked
         if not (reads and (place == last or step.mixes)):
             return side
         lines = [replace(x, put_in="", note="" if "$" in x.note else x.note)
@@ -141,7 +143,7 @@ class Blanking:
         """The register rows of a step; if it is asked, without the answers."""
         for row in step.register:
             cells = list(row.cells)
-            if step in self.asked:
+            if is_about(row, self.asked.get(step.number, ())):
                 at = max((k for k, c in enumerate(cells) if c), default=0)
                 cells[at] = "?"
             yield replace(row, cells=tuple(cells))
@@ -154,18 +156,6 @@ def asked(line: Chain) -> Chain:
         letters = [2 * WIDE]
     note = "" if "$" in line.note else line.note
     return replace(line, put_in="", value="", digits="", note=note, blanks=tuple(letters))
-
-
-def is_called(step: LessonStep, name: str) -> bool:
-    """Whether a step makes the named value: ``A^{1,h}``, ``A^1`` or ``A`` for every block."""
-    makes = re.sub(r"[{}\s]", "", step.makes)
-    name = re.sub(r"[{}\s]", "", name)
-    return name in (makes, re.sub(r"(,[a-z]'*)+$|\^[a-z]'*$", "", makes), without_index(makes))
-
-
-def without_index(name: str) -> str:
-    """``A`` of ``A^{1,h}``."""
-    return re.sub(r"\^\{?[^{}]*\}?$", "", name)
 
 
 __all__ = ["Worksheet", "worksheet"]
