@@ -85,7 +85,11 @@ def test_a_name_may_say_the_block_and_the_head() -> None:
         return " ".join(x.name for x in questions(worksheet(told, [name])).values())
 
     both = "Q₁^{1,1} Q₁^{1,2}"
-    assert [asked(x) for x in ("Q^1", "Q^{1,h}", "Q^{1,1}", "Q^{i,2}")] == [both, both, *both.split()]
+    assert [asked(x) for x in ("Q^1", "Q^{1,h}", "Q^{1,1}", "Q^{i,2}")] == [
+        both,
+        both,
+        *both.split(),
+    ]
     for name, why in (
         ("Q^{1,3}", r"no step makes Q\^\{1,3\}; the steps make .*Q\^\{i,h\}.* \(for .*h = 1, 2"),
         ("Q_0", "Q_0 is one row of Q; write --blank Q, and --position for the position"),

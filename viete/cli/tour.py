@@ -17,7 +17,7 @@ from viete.cli.train import set_threads
 from viete.document.columns import terminal_width, wrapped
 from viete.errors import VieteError, os_refusals
 
-MOST = 29  # lines of one output that are shown
+MOST = 22  # lines of one output; a longer one is shown without its blank lines
 WRONG = """# A card with a mistake
 
 ## Dimensions
@@ -48,12 +48,16 @@ WRONG = """# A card with a mistake
 
 
 class StoryPart(NamedTuple):
-    """A part of the story: what it is about, the commands, and where its output starts."""
+    """A part of the story: what it is about, the commands, and the piece of output to show.
+
+    The piece goes from the line ``start`` to the line that begins with ``stop``, if they are given.
+    """
 
     title: str
     words: str
     commands: tuple[str, ...]
     start: str = ""
+    stop: str = ""
 
 
 def story(folder: str) -> list[StoryPart]:
@@ -62,8 +66,9 @@ def story(folder: str) -> list[StoryPart]:
     return [
         StoryPart("Three letters",
              "A model is a card: a page of equations, which you can read and which run. This card "
-             "reads letters and predicts the next one. Here is its forward pass, with the shape of "
-             "every value:", ("show letters-attention",), "Forward pass"),
+             "reads letters and predicts the next one. Its forward pass, with the shape of every "
+             "value:",
+             ("show letters-attention",), "Forward pass", "Derived"),
         StoryPart("The equations run",
              "The text is a b a. A says which letters each letter looks at, and y is the letter "
              "predicted after each. After the last a, it is letter 1, the b.",
@@ -78,11 +83,12 @@ def story(folder: str) -> list[StoryPart]:
              (f"lesson {aba} -o {folder}/lesson.html",)),
         StoryPart("Learning",
              "A card with two blocks and random weights reads random words, each repeated, such "
-             "as badgebadgebadge. The backward pass is derived from its equations. The loss falls "
-             "slowly, then fast: there the model has found out that words repeat themselves.",
+             "as badgebadgebadge. The backward pass is derived from its equations.",
              (f"train letters-learned --data {folder}/letters.txt --kind lines -o {folder}/run "
-              "--steps 600 --batch 16 --lr 0.02 --schedule cosine --log-every 60",
-              f"plot {folder}/run")),
+              "--steps 600 --batch 16 --lr 0.02 --schedule cosine --log-every 60",)),
+        StoryPart("The loss",
+             "The loss falls slowly, then fast: there the model has found out that words repeat "
+             "themselves.", (f"plot {folder}/run",)),
         StoryPart("What it has learned", "A word that it has never seen is continued as it began:",
              (f"sample {folder}/run --text badgebad --greedy --most 8 --echo",)),
         StoryPart("A picture",
@@ -96,7 +102,8 @@ def story(folder: str) -> list[StoryPart]:
               "'logits_{-1,\"a\"} with A^{2,h} = 0'",)),
         StoryPart("Part two: what it costs",
              "Parameters, operations and bytes are counted from the equations, in the card's own "
-             "letters:", ("show gpt2 --costs -T 128",), "Parameters"),
+             "letters. The operations of GPT-2 on 128 tokens:",
+             ("show gpt2 --costs -T 128",), "Operations", "products"),
         StoryPart("A file of weights that does not fit",
              "Does a card describe a file? This one was made by a slightly different model:",
              (f"check symbolic-transformer --weights {folder}/drifted.safetensors",)),
@@ -122,7 +129,7 @@ def tour(
         print("\n".join(wrapped(part.words, min(width, 80))), flush=True)
         for line in part.commands:
             print(f"\n$ {broken(line, width)}\n", flush=True)
-            play(viete, line, part.start)
+            play(viete, line, part)
     print(f"\nThat was the tour. Open {folder / 'lesson.html'} and {folder / 'pythia.svg'}.")
     print("viete --help lists the commands, and viete COMMAND --help has examples of each.")
 
@@ -138,8 +145,8 @@ def broken(line: str, width: int) -> str:
     return " \\\n".join(out)
 
 
-def play(viete: Any, line: str, start: str) -> None:
-    """Run a command, and show what it prints from the line ``start`` on, a screen of it at most."""
+def play(viete: Any, line: str, part: StoryPart) -> None:
+    """Run a command, and show the piece of what it prints that its part wants."""
     output = io.StringIO()
     try:
         with redirect_stdout(output):
@@ -148,10 +155,17 @@ def play(viete: Any, line: str, start: str) -> None:
         print(f"viete: {error}")
     except typer.Exit:  # a check that fails
         pass
-    lines = output.getvalue().splitlines()
+    shown = piece(output.getvalue().splitlines(), part.start, part.stop)
+    shown = [x for x in shown if x] if len(shown) > MOST else shown
+    print("\n".join(shown), flush=True)
+
+
+def piece(lines: list[str], start: str, stop: str) -> list[str]:
+    """The lines from ``start`` up to the first that begins with ``stop``, without blank ends."""
     first = lines.index(start) if start and start in lines else 0
-    shown = lines[first : first + MOST]
-    print("\n".join(["…"] * bool(first) + shown + ["…"] * (len(lines) > first + MOST)), flush=True)
+    last = next((k for k, x in enumerate(lines[first:], first)
+                 if stop and x.lstrip().startswith(stop)), len(lines))  # fmt: skip
+    return "\n".join(lines[first:last]).strip("\n").split("\n")
 
 
 def prepare(folder: Path) -> None:

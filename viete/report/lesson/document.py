@@ -28,10 +28,11 @@ MOST_ENTRIES = 16  # of a register
 class LessonStep:
     """One equation in one turn; ``equation`` is its number in the card from 0, -1 for the tokens.
 
-    It makes the member ``makes`` of the ``family``, such as A^{2,h} of A^{i,h}. ``sides`` are the followed positions with their lines, or one side for a value without
-    positions; ``letters`` are the meanings of letters in them, ``hints`` name parameters that
-    change nothing, and ``status`` is what is true of the numbers. ``reads`` are the equations whose
-    values the step reads, and a step ``mixes`` if it reads other positions, too.
+    It makes the member ``makes`` of the ``family``, such as A^{2,h} of A^{i,h}. ``sides`` are the
+    followed positions with their lines, or one side for a value without positions; ``letters`` are
+    the meanings of letters in them, ``hints`` name parameters that change nothing, and ``status``
+    is what is true of the numbers. ``reads`` are the equations whose values the step reads, and a
+    step ``mixes`` if it reads other positions, too.
     """
 
     number: int
