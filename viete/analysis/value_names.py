@@ -12,7 +12,8 @@ from viete.errors import Text
 from viete.graph.card import CardData
 from viete.graph.conditions import unmet
 from viete.notation.heads import Heads, group_of, head_of, joint, place_of
-from viete.notation.parser import own_letters, parse
+from viete.notation.letters import own_letters
+from viete.notation.parser import parse
 from viete.notation.printer import show
 from viete.notation.tree import Expr, Idx, Num, Ref, num
 

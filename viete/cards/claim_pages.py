@@ -20,8 +20,9 @@ from viete.document.commonmark import visible_lines
 from viete.errors import Text, VieteError
 from viete.graph.card import CardData, Equation
 from viete.graph.claim import Claim
+from viete.notation.letters import parse_left
 from viete.notation.lexer import tokenize
-from viete.notation.parser import parse, parse_left
+from viete.notation.parser import parse
 from viete.notation.printer import show
 from viete.notation.substitution import Abstraction
 from viete.notation.symbols import Scope

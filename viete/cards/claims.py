@@ -14,8 +14,9 @@ from dataclasses import replace
 from viete.errors import Text
 from viete.graph.claim import Claim
 from viete.notation.cursor import end_token, top_level
+from viete.notation.letters import own_letters, parse_range_of
 from viete.notation.lexer import Token, tokenize
-from viete.notation.parser import COMPARISONS, own_letters, parse_range_of, parse_tokens
+from viete.notation.parser import COMPARISONS, parse_tokens
 from viete.notation.symbols import Scope
 from viete.notation.tree import Apply, Expr, Idx
 

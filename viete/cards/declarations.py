@@ -22,7 +22,8 @@ from viete.library.functions import (
     second_names,
 )
 from viete.notation.cursor import parse_name
-from viete.notation.parser import parse, parse_range
+from viete.notation.letters import parse_range
+from viete.notation.parser import parse
 from viete.notation.symbols import PRIMITIVES, Scope
 from viete.notation.tree import Expr, Num, Ref, Symbol
 

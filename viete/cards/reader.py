@@ -35,8 +35,9 @@ from viete.graph.card import (
     Parameter,
 )  # fmt: skip
 from viete.graph.dependence import FURTHEST
+from viete.notation.letters import parse_left, parse_range
 from viete.notation.lexer import tokenize
-from viete.notation.parser import parse, parse_left, parse_range
+from viete.notation.parser import parse
 from viete.notation.printer import show
 from viete.notation.symbols import PRIMITIVES, Scope
 from viete.notation.tree import Apply, Expr, Idx, Ref, Slot, Symbol, num, walk

@@ -41,7 +41,8 @@ from viete.evaluate.sparse import sparse_value
 from viete.graph.card import Equation
 from viete.graph.dependence import reachable
 from viete.graph.evaluator import Env, Letter
-from viete.notation.parser import own_letters, parse
+from viete.notation.letters import own_letters
+from viete.notation.parser import parse
 from viete.notation.printer import show, show_symbol
 from viete.notation.substitution import Abstraction
 from viete.notation.symbols import TEXTS, Scope

@@ -13,30 +13,27 @@ and the error shows both spellings.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
 from fractions import Fraction
-from itertools import pairwise, takewhile
+from itertools import takewhile
 
 from viete.errors import Text, VieteError
 from viete.notation.application import application, composition
-from viete.notation.barred import barred, in_font
+from viete.notation.barred import barred
+from viete.notation.binders import binder, table
 from viete.notation.cursor import (
     BARS,
     CLOSED,
     CLOSERS,
     MAX_DEPTH,
-    Cursor,
     Script,
     end_token,
-    parse_name,
     top_level,
 )  # fmt: skip
 from viete.notation.heads import group_of, place_of
-from viete.notation.lexer import ELEMENTARY, Token, tokenize, unprimed
+from viete.notation.lexer import ELEMENTARY, Token, tokenize
+from viete.notation.names import TRANSPOSE, Names
 from viete.notation.symbols import BINDERS, CONSTANTS, INPUTS_ARE, LAST, Scope
 from viete.notation.tree import (
-    CALL,
     Apply,
     Bind,
     Expr,
@@ -45,9 +42,7 @@ from viete.notation.tree import (
     Pick,
     Ref,
     Slice,
-    Slot,
     Symbol,
-    Table,
     near,
     place_from_end,
 )  # fmt: skip
@@ -61,7 +56,6 @@ BINARY = (  # from loose to tight
 OPERATORS = {sign: op for signs in BINARY for sign, op in signs.items()}
 LEVELS = {sign: level for level, signs in enumerate(BINARY) for sign in signs}
 NUMBERS = ("num", "token")
-TRANSPOSE = frozenset(("T", "⊤"))
 
 
 def parse(source: Text | str, scope: Scope) -> Expr:
@@ -88,92 +82,6 @@ def parse_tokens(source: Text, tokens: list[Token], scope: Scope) -> Expr:
     return bounded(result, source)
 
 
-def parse_range(source: Text, scope: Scope) -> tuple[str, Expr, Expr]:
-    """Parse ``i = 1, …, N`` (or ``i = 1 … N``)."""
-    return parse_range_of(source, tokenize(source), scope)
-
-
-def parse_range_of(
-    source: Text, tokens: list[Token], scope: Scope
-) -> tuple[str, Expr, Expr]:  # fmt: skip
-    """As `parse_range`, for tokens of the source; the last of them is an end."""
-    cut = next((k for k, t in enumerate(tokens) if t.text == "..."), None)
-    if cut is None or len(tokens) < 5 or tokens[0].kind != "word" or tokens[1].text != "=":
-        raise source.error("expected a range such as i = 1, …, N")
-
-    def bound(part: list[Token], closing: Token) -> Expr:
-        while part and part[0].text == ",":
-            part = part[1:]
-        while part and part[-1].text == ",":
-            part = part[:-1]
-        return parse_tokens(source, [*part, end_token(closing)], scope)
-
-    return (
-        tokens[0].text,
-        bound(tokens[2:cut], tokens[cut]),
-        bound(tokens[cut + 1 : -1], tokens[-1]),
-    )
-
-
-def parse_left(source: Text, letters: set[str], scope: Scope) -> Ref:
-    """Parse the left side of an equation: a name; a derivative may be of any block: ``∂x^{i-1}``.
-
-    An index that is a formula over one of the ``letters`` stands in that letter's place; other
-    formulas are labels as yet.
-    """
-    tokens = tokenize(source)
-    if not any(t.text == "partial" for t in tokens[:1]):
-        symbol = parse_name(source, "value", letters)
-        return Ref(symbol, tuple(Idx(x) for x in symbol.slots))
-    cursor = Cursor(source, tokens, Scope())
-    base = cursor.accent()
-    slots: dict[str, list[Slot]] = {"_": [], "^": []}
-    index: dict[str, list[Expr]] = {"_": [], "^": []}
-    for item in cursor.scripts():
-        label, inside = item.label, letters & {t.text for t in item.tokens if t.kind == "word"}
-        if len(inside) == 1:
-            place = parse(source.cut(*item.at), scope.inside(letters))
-            index[item.sign].append(place)
-            label = inside.pop()
-        slots[item.sign].append(Slot(label, label in letters))
-    cursor.finish()
-    symbol = Symbol("value", base, tuple(slots["_"]), tuple(slots["^"]))
-    return Ref(symbol, tuple(index["_"] + index["^"]))
-
-
-def own_letters(source: Text, scope: Scope) -> set[str]:
-    """The index letters that a question or a claim introduces, such as j and k' in ``A_{j,k'+1}``.
-
-    They are small letters that stand in an index, in scripts or brackets, and that are not names of
-    the scope, and no word of a vocabulary that needs no quotes. With primes a letter is another
-    one, and so is the letter of a dimension.
-    """
-    found, depth, script = set[str](), 0, 0
-    tokens = tokenize(source)
-    for (before, token), after in zip(pairwise(tokens), [*tokens[2:], tokens[-1]], strict=False):
-        begins = before.kind == "op" and before.text in ("_", "^", "[")
-        if token.kind == "op" and token.text in "{}[]":
-            depth += 1 if token.text in "{[" else -1
-            script = script or (depth if begins or token.text == "[" else 0)
-            script = 0 if depth < script else script
-        elif (token.text, after.text) in (("c", "("), ("e", "^")):
-            pass  # the functions
-        elif token.kind == "word" and (script or begins):
-            found.add(token.text)
-    taken = scope.bases() | scope.functions.keys()
-    if scope.heads is not None:
-        taken.discard(scope.heads.letter)
-    sizes = {x for x, group in scope.symbols.items() if all(s.kind == "dim" for s in group)}
-    letters = {
-        x for x in found - taken
-        if (letter := unprimed(x)[0]) in scope.indices
-        or (len(letter) == 1 and letter.islower() and letter not in (taken - sizes))
-    }  # fmt: skip
-    if letters and (words := scope.words()).bare:  # E[a] is the row of a word
-        letters.difference_update(words)
-    return letters
-
-
 def bounded(e: Expr, source: Text) -> Expr:
     """Refuse a tree too deep for a person to read (and for Python to recurse into)."""
     level: list[Expr] = [e]
@@ -186,7 +94,7 @@ def bounded(e: Expr, source: Text) -> Expr:
     )
 
 
-class Parser(Cursor):
+class Parser(Names):
     """Recursive descent over one formula's tokens."""
 
     # -- precedence levels -------------------------------------------------------------------------
@@ -357,20 +265,12 @@ class Parser(Cursor):
             a = self.within(self.expect("{"))
             return self.quotient(a, self.within(self.expect("{")), t)
         if self.accept("∑"):
-            return self.binder("sum", t)
+            return binder(self, "sum", t)
         if self.accept("\\begin"):
             return self.cases(t)
         if t.kind == "end":
             raise self.error("the formula ends too early here", t)
         raise self.error(f"{t.text!r} cannot stand here", t)
-
-    def token(self, text: str, at: Token | tuple[int, int]) -> Num:
-        """The number of a word of the vocabulary."""
-        words = self.scope.words()
-        number = words.get(text)
-        if number is None:
-            raise self.error(words.unknown(text), at)
-        return Num(Fraction(number))
 
     def derivative(self, t: Token) -> Expr:
         """``∂(…)/∂x``, which is one factor; in a fraction, the part above or below the line."""
@@ -381,19 +281,6 @@ class Parser(Cursor):
             return of
         by = self.factor()
         return self.node(Apply("div", (of, by)), t)
-
-    def differentiates(self) -> bool:
-        """Whether this ∂ is an operator before a formula and not part of a name."""
-        if "partial" not in self.scope.functions:
-            return False
-        start, tokens = self.pos, list(self.tokens)
-        try:
-            base = self.accent()
-            return self.match(base, self.scripts()) is None and base not in self.scope.symbols
-        except VieteError:
-            return True
-        finally:
-            self.pos, self.tokens = start, tokens
 
     def within(self, opened: Token) -> Expr:
         """An expression up to the sign that closes the bracket ``opened``."""
@@ -424,9 +311,9 @@ class Parser(Cursor):
     def word(self, t: Token) -> Expr:
         text, scope = t.text, self.scope
         if text in ("table",) and self.peek.text == "_":
-            return self.table(t)
+            return table(self, t)
         if text in BINDERS and self.peek.text == "_" and text not in scope.symbols:
-            return self.binder(text, t)
+            return binder(self, text, t)
         if (applied := application(self, text, t)) is not None:
             return applied
         function, used = self.function_name(t)
@@ -450,26 +337,6 @@ class Parser(Cursor):
             return self.node(Apply("exp", (self.tower(self.scripts()),)), t)
         return self.run(t)
 
-    def last_block(self) -> Expr | None:
-        """The last block: what N and L mean as a block index, and in no other script."""
-        last = self.scope.last
-        alone = not self.script and len(set(last.values())) == 1
-        return last.get(self.block) or (next(iter(last.values())) if alone else None)
-
-    def declared(self, base: str) -> bool:
-        """Whether a letter, or a family of that letter if scripts follow, is declared."""
-        scripted = self.peek.text in ("_", "^")
-        group = self.scope.symbols.get(base, ())
-        return any(scripted or not (s.sub or s.sup) for s in group)
-
-    def behind(self, base: str) -> str:
-        """A base with the primes after its scripts; the scripts are not read yet."""
-        start = self.pos
-        if base not in self.scope.symbols and self.peek.kind == "op":
-            base, _ = self.scripted_name(base)
-        self.pos = start
-        return base
-
     def theta(self, t: Token) -> Expr:
         """``θ_{a,b}`` where no θ is declared: the angle between two vectors."""
         items = self.scripts()
@@ -478,22 +345,6 @@ class Parser(Cursor):
             raise self.unknown("theta", items, False, t)
         e = self.applied("angle", [self.inside(s) for s in below], t)
         return self.scripted(e, [s for s in items if s.sign == "^"], t)
-
-    def function_name(self, t: Token) -> tuple[str | None, int]:
-        """The function that begins here, and the number of tokens of its own subscripts.
-
-        Of RoPE, RoPE_pairs and RoPE_pairs_after the longest that there is.
-        """
-        name, used = t.text, 0
-        hidden = self.scope.symbols.get(name)  # a value of that name, but part_library is the
-        found = (name, 0) if name in self.scope.functions and not hidden else (None, 0)  # library's
-        while len(rest := self.tokens[self.pos + used :][:4]) >= 2 and rest[0].text == "_":
-            braced = rest[1].text == "{" and len(rest) == 4 and rest[3].text == "}"
-            name += f"_{rest[2].text if braced else rest[1].text}"
-            used += 4 if braced else 2
-            if name in self.scope.functions and all(s.key != name for s in hidden or ()):
-                found = name, used
-        return found
 
     def run(self, t: Token) -> Expr:
         """Letters run together: ``QK^T`` is Q, then K with the scripts that follow."""
@@ -639,107 +490,6 @@ class Parser(Cursor):
                 values.append(group_of(value, heads.each) if keys else value)
         return Ref(own or symbol, tuple(values))
 
-    def match_heads(
-        self, base: str, items: list[Script]
-    ) -> tuple[Symbol, list[Script], list[Script]] | None:
-        """As `match`, for names in which one letter counts the heads of all groups."""
-        if self.scope.heads is None or base not in self.scope.heads.symbols:
-            return None
-        outer, self.scope = self.scope, replace(self.scope, symbols=self.scope.heads.symbols)
-        found = self.match(base, items)
-        self.scope = outer
-        return found
-
-    def second_name(
-        self, base: str, items: list[Script]
-    ) -> tuple[Callable[[], Expr], list[Script]] | None:
-        """The meaning of a name that is not a value of the card, and the scripts left over."""
-        below = [s for s in items if s.sign == "_"]
-        most = min(len(below), 1)  # such a name has one label, as W_U does
-        for k in range(most, -1 if base not in self.scope.indices else 0, -1):
-            if (meant := self.scope.second(key_of(base, below[:k]))) is not None:
-                return meant, [*below[k:], *(s for s in items if s.sign == "^")]
-        return None
-
-    def goes_on(self, item: Script) -> bool:
-        """Whether a superscript continues after a comma, as an index does and a power does not."""
-        before = self.source.text[: item.tokens[0].start].rstrip()
-        return item.sign == "^" and item.label not in TRANSPOSE and before.endswith(",")
-
-    def unknown(self, base: str, items: list[Script], loose: bool, t: Token) -> VieteError:
-        """The error for a name that is not a declared one; ``loose``: its script may go on."""
-        end = self.tokens[self.pos - 1].end
-        if loose and not self.scope.splits(self.peek.text):
-            end = self.peek.end  # d_model is one name, whatever begins like it
-        name, span = self.source.text[t.start : end], (t.start, end)
-        declared = self.scope.symbols.get(base, [])
-        if function := next((s for s in self.scope.operators if s.base == base), None):
-            of = function.key.replace(CALL, "(…)")
-            return self.error(f"unknown symbol {name}; the card has a function {of}", span)
-        if lacking := next((s for s in declared if s.slots and self.begins(s, items)), None):
-            return self.error(
-                f"{name} is one value for each {' and '.join(lacking.slots)}; write {lacking.key}, "
-                f"or numbers for the letters", span,
-            )  # fmt: skip
-        labels = (x.text for s in declared for x in (*s.sub, *s.sup) if not x.index)
-        for label in (x for x in labels if not x.isdigit()):
-            if any(label in [t.text for t in i.tokens] and len(i.tokens) > 1 for i in items):
-                return self.error(
-                    f"unknown symbol {name}; {label} is a label here, and an index under a line "
-                    f"For ${label} = 1, …, N$:", span,
-                )  # fmt: skip
-        known = ", ".join(s.key for s in declared)
-        hint = f"; declared with this letter: {known}" if known else self.scope.suggest(name)
-        return self.error(f"unknown symbol {name}{hint}", span)
-
-    def begins(self, symbol: Symbol, items: list[Script]) -> bool:
-        """Whether the scripts are those of ``symbol`` with some index letters left out."""
-        return all(
-            all(g.index or g.text == s.label for g, s in zip(slots, given, strict=False))
-            and all(g.index for g in slots[len(given) :])
-            for sign, slots in (("_", symbol.sub), ("^", symbol.sup))
-            for given in ([s for s in items if s.sign == sign],)
-        )
-
-    def match(
-        self, base: str, items: list[Script]
-    ) -> tuple[Symbol, list[Script], list[Script]] | None:
-        """The best declared symbol, its index scripts, and the scripts left over."""
-        if not items:  # most names: they stand in scripts
-            bare = [s for s in self.scope.symbols.get(base, ()) if not s.sub and not s.sup]
-            if len(bare) < 2:
-                return (bare[0], [], []) if bare else None
-        found: list[tuple[tuple[int, int], Symbol, list[Script], list[Script]]] = []
-        given = [[(s, s.label) for s in items if s.sign == sign] for sign in "_^"]
-        below, above = ([label for _, label in side] for side in given)
-        for symbol in self.scope.fitting(base, below, above):
-            sides = list(zip((symbol.sub, symbol.sup), given, strict=True))
-            if any(len(scripts) < len(slots) for slots, scripts in sides):
-                continue
-            index, labels = list[Script](), 0
-            for slot, (script, label) in (x for side in sides for x in zip(*side, strict=False)):
-                if (label in TRANSPOSE) if slot.index else (slot.text != label):
-                    break
-                if slot.index:
-                    index.append(script)
-                else:
-                    labels += 1
-            else:
-                left = [s for slots, scripts in sides for s, _ in scripts[len(slots) :]]
-                # Labels spelled out beat index slots: h_0 is the name h_0 before it is h at 0.
-                # Only then does using up more of the scripts count.
-                found.append(((labels, len(index)), symbol, index, left))
-        if not found:
-            return None
-        found.sort(key=lambda f: f[0], reverse=True)
-        if len(found) > 1 and found[0][0] == found[1][0]:
-            raise self.error(
-                f"this can be read as {found[0][1].key} or as {found[1][1].key}",
-                items[0] if items else self.tokens[self.pos - 1],
-            )
-        _, symbol, index, left = found[0]
-        return symbol, index, left
-
     def inside(self, item: Script, letter: str = "") -> Expr:
         """The expression in a script, at an index ``letter``."""
         closing = Token("end", "", item.at[1], item.at[1])
@@ -814,20 +564,6 @@ class Parser(Cursor):
                 items[axis] = self.node(place_from_end(value, axis, -int(item.value)), item)
         return Pick(value, tuple(items))
 
-    def is_word(self, e: Num) -> bool:
-        """Whether a number was last read as a word, in quotes or as text."""
-        first, end = self.spans.get(e, (0, 0))
-        written = self.source.text[first:end]
-        return written.startswith('"') or in_font(written) is not None
-
-    def plain_word(self, t: Token) -> Num | None:
-        r"""The id of a word without quotes: of ``\\text{a}``, or of a card's short list."""
-        text = in_font(self.source.text[t.start : t.end])
-        if text is not None and self.scope.vector is not None and not self.scope.splits(t.text):
-            return self.token(text, t)
-        words = self.scope.words()
-        return Num(Fraction(words[t.text])) if words.bare and t.text in words else None
-
     def item(self) -> Expr:
         """One index in brackets or a script: an expression, ``a:b``, ``:b``, ``a:`` or ``:``.
 
@@ -849,63 +585,6 @@ class Parser(Cursor):
         upper = None if ends else self.expression()
         return self.node(Slice(lower, upper), start)
 
-    # -- binders -----------------------------------------------------------------------------------
-
-    def binder(self, op: str, t: Token) -> Expr:
-        r"""``\sum_{h=1}^{H} …``, ``concat_{g,r}(…)``; a sum includes the whole product after it."""
-        letters, lower, upper = list[str](), list[Expr](), list[Expr]()
-        block = next(iter(self.scope.last)) if len(self.scope.last) == 1 else ""
-        for sign in ("_", "^"):
-            if not self.accept(sign):
-                continue
-            items = self.script_group(sign)
-            if sign == "^":
-                of = [x if x in self.scope.last else block for x in letters]
-                of += [block] * (len(items) - len(of))
-                upper = [self.inside(*x) for x in zip(items, of, strict=False)]
-                continue
-            for tokens in (item.tokens for item in items):
-                if tokens[0].kind != "word":
-                    raise self.error(f"{op} needs an index letter below it", tokens[0])
-                letters.append(tokens[0].text)
-                if len(tokens) > 1:
-                    if tokens[1].text != "=" or len(tokens) < 3:
-                        raise self.error("expected a lower bound such as i = 1", tokens[1])
-                    lower.append(self.inside(Script(sign, tuple(tokens[2:]), True)))
-            letters[-1] += self.primes()
-        if not letters:
-            raise self.error(f"{op} needs an index below it, such as {op}_h", t)
-        if len(lower) != len(upper) or (lower and len(lower) != len(letters)):
-            raise self.error(f"{op} needs both bounds or neither", t)
-        if len(set(letters)) < len(letters):
-            raise self.error(f"{op} needs different letters below it", t)
-        body = self.body(letters, bracketed=op != "sum")
-        self.left.update(letters)
-        bounds = zip(lower, upper, strict=True) if lower else [(None, None)] * len(letters)
-        for letter, (first, last) in reversed(list(zip(letters, bounds, strict=True))):
-            body = self.node(Bind(op, letter, first, last, body), t)
-        return body
-
-    def body(self, letters: list[str], bracketed: bool = True) -> Expr:
-        """The body of a binder of these letters: an expression in brackets, or a product."""
-        outer, self.scope = self.scope, self.scope.inside(letters)
-        found = self.within(self.expect("(")) if bracketed else self.product()
-        self.scope = outer
-        return found
-
-    def table(self, t: Token) -> Expr:
-        """``table_{j<n, k<m}(…)``."""
-        self.expect("_")
-        ranges = []
-        for item in self.script_group("_"):
-            if len(item.tokens) < 3 or item.tokens[1].text != "<" or item.tokens[0].kind != "word":
-                raise self.error("expected a range such as j < n", item)
-            size = self.inside(Script("_", item.tokens[2:], True))
-            ranges.append((item.tokens[0].text, size))
-        if len(ranges) > 2 or len({i for i, _ in ranges}) < len(ranges):
-            raise self.error("a table has one or two different indices", t)
-        return self.node(Table(tuple(ranges), self.body([i for i, _ in ranges])), t)
-
     def cases(self, t: Token) -> Expr:
         """LaTeX's two-way cases, the spelling of ``where(condition, a, b)``."""
         a = self.expression()
@@ -920,8 +599,3 @@ class Parser(Cursor):
         self.accept("\\\\")
         self.expect("\\end", t)
         return self.node(Apply("where", (condition, a, b)), t)
-
-
-def key_of(base: str, items: list[Script]) -> str:
-    """A name with the labels below it, as ``W_U``."""
-    return Symbol("value", base, tuple(Slot(s.label) for s in items if s.sign == "_")).key

@@ -35,7 +35,8 @@ from viete.model.live import folder_of, to_live, tokenizer_of
 from viete.model.mapping import load_weights, place, precision
 from viete.model.saving import edges_beside, save
 from viete.model.trained import is_run, open_run
-from viete.notation.parser import own_letters, parse
+from viete.notation.letters import own_letters
+from viete.notation.parser import parse
 from viete.notation.printer import show
 from viete.notation.substitution import substitute
 from viete.notation.tree import num

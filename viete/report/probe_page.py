@@ -10,7 +10,8 @@ from viete.cards.writer import CardWriter, blocks
 from viete.document.tree import Block, CodeBlock, heading, paragraph
 from viete.errors import Text
 from viete.graph.card import CardData
-from viete.notation.parser import own_letters, parse
+from viete.notation.letters import own_letters
+from viete.notation.parser import parse
 from viete.probes.card import PROBE
 from viete.probes.effects import ProbeEffect
 from viete.probes.probing import Probes

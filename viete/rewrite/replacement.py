@@ -15,8 +15,9 @@ from viete.errors import Text, VieteError
 from viete.graph.card import CardData
 from viete.graph.conditions import joined
 from viete.notation.cursor import CLOSED, CLOSERS, parse_name, top_level
+from viete.notation.letters import own_letters, parse_range
 from viete.notation.lexer import Token, tokenize
-from viete.notation.parser import own_letters, parse, parse_range
+from viete.notation.parser import parse
 from viete.notation.symbols import Scope
 from viete.notation.tree import Apply, Expr, Idx, Pick, Ref, Symbol
 
