@@ -12,7 +12,6 @@ NumPy, and cast where they first meet the weights.
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -20,11 +19,9 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, is_numpy_array
 
 from viete.analysis.kinds import (
     BIT,
-    COMPARISONS,
     LOGICAL,
     OF_REALS,
     Interval,
@@ -32,7 +29,8 @@ from viete.analysis.kinds import (
     quotient,
 )
 from viete.errors import VieteError
-from viete.evaluate.backends import CONSTANTS, Backend, backend_of
+from viete.evaluate.array_picks import ArrayPicks
+from viete.evaluate.backends import CONSTANTS
 from viete.evaluate.labelled import (
     BATCH,
     COL,
@@ -40,13 +38,11 @@ from viete.evaluate.labelled import (
     Array,
     Value,
     device_of,
-    digits,
     expand,
     fits,
-    number,
     permute,
-    traced,
 )
+from viete.evaluate.scalars import scalar
 from viete.graph.card import CardData
 from viete.graph.evaluator import Algebra, Env, Letter
 from viete.notation.heads import head_of, joint
@@ -58,11 +54,8 @@ MOST_VALUES, MOST_BLOCKS = 100_000_000, 10_000  # of an index letter
 
 Lookup = Callable[[str, tuple[int, ...]], Value]
 
-EXACT = (-(2**53), 2**53)  # whole numbers among float64, as constants are computed
-USUAL = (1 - 2**31, 2**31 - 1)  # of an array of whole numbers without an interval
 
-
-class Arrays(Algebra[Value, Env[Value]]):
+class Arrays(ArrayPicks, Algebra[Value, Env[Value]]):
     """Evaluates expressions of one model for one set of sizes and one kind of array.
 
     ``lookup(key, loops)`` gives a parameter's, input's or earlier value's `Value`. ``like`` is an
@@ -77,16 +70,8 @@ class Arrays(Algebra[Value, Env[Value]]):
         self, card: CardData, sizes: Mapping[str, Fraction], like: Array, lookup: Lookup,
         quick: bool = True, memo: dict[Any, Any] | None = None,
     ) -> None:  # fmt: skip
-        self.card, self.like, self.lookup, self.fast = card, like, lookup, quick
-        self.backend: Backend = backend_of(like)
-        self.xp = self.backend.xp
-        self.numpy = is_numpy_array(like)
-        self.writes = self.backend.writes
-        self.int64, self.within = self.backend.int64, self.backend.within
-        # An array made while a function is transformed belongs to that transformation.
-        self.memo = {} if memo is None or self.backend.transforming() else memo
-        # An array in the memo must not reach a run on arrays of another kind.
-        self.kind = (self.xp.__name__, str(like.dtype), str(device_of(like)))
+        super().__init__(like, memo)
+        self.card, self.lookup, self.fast = card, lookup, quick
         index: dict[str, int | Letter] = {}
         for i in card.indices:
             first, last = (self.whole(card.size(x), sizes, i.name) for x in (i.lower, i.upper))
@@ -105,110 +90,6 @@ class Arrays(Algebra[Value, Env[Value]]):
         if value.denominator != 1:
             raise VieteError(f"{what} = {size} is {value}, which is not a whole number")
         return int(value)
-
-    # -- constants and weights ---------------------------------------------------------------------
-
-    def interval(self, v: Value) -> Interval | None:
-        """The bounds of whole numbers or truth values; None for real numbers."""
-        if v.interval is not None:
-            return v.interval
-        a = v.array
-        if (dtype := getattr(a, "dtype", None)) is not None:
-            if dtype == self.like.dtype:
-                return None
-            kind = str(dtype)
-            return BIT if "bool" in kind else USUAL if "int" in kind else None
-        if isinstance(a, bool):
-            return BIT
-        if isinstance(a, float):
-            return None
-        return (int(a), int(a)) if a.denominator == 1 else None
-
-    def lift(self, v: Value) -> Array:
-        """A constant as an array or number of its kind: whole, truth or real."""
-        if not v.const:
-            return v.array
-        if isinstance(v.array, Fraction | int | float):
-            return weak(v.array)
-        if v.array.dtype == bool:
-            return self.constant(v, self.xp.bool)
-        return self.constant(v, self.like.dtype if v.interval is None else self.int64)
-
-    def array(self, v: Value) -> Array:
-        """A value as an array of its kind, even if it is a plain number."""
-        found = self.lift(v)
-        if hasattr(found, "shape"):
-            return found
-        there = {} if self.numpy else {"device": device_of(self.like)}
-        interval = interval_of("floor", [self.interval(v)], self.within)
-        dtype = self.like.dtype if interval is None else self.int64
-        dtype = self.xp.bool if isinstance(found, bool) else dtype
-        return self.xp.asarray(found, dtype=dtype, **there)
-
-    def constant(self, v: Value, dtype: Any) -> Array:
-        """A constant as an array of the run's library, converted once."""
-        memo = ("lift", id(v.array), str(dtype), self.kind)
-        if memo not in self.memo:
-            if self.numpy:
-                moved = v.array.astype(dtype, copy=False)
-            else:
-                moved = self.xp.asarray(v.array.copy(), dtype=dtype, device=device_of(self.like))
-            self.memo[memo] = (v.array, moved)
-        return self.memo[memo][1]
-
-    def truth(self, v: Value) -> bool:
-        """Whether a value holds truth values rather than numbers."""
-        return isinstance(v.array, bool) or "bool" in str(getattr(v.array, "dtype", ""))
-
-    def real(self, v: Value) -> Value:
-        """Whole numbers and truth values as real numbers of the run's dtype."""
-        if v.const or self.interval(v) is None:
-            return v
-        return Value(self.xp.astype(v.array, self.like.dtype), v.axes, False, True)
-
-    def reals(self, v: Value) -> Array:
-        """A value as an array (or number) of the run's float dtype."""
-        if not v.const:
-            return self.real(v).array
-        if isinstance(v.array, Fraction | int | float):
-            return weak(v.array)
-        return self.constant(v, self.like.dtype)
-
-    def wholes(self, v: Value) -> Array:
-        """A value as an array (or number) of whole numbers."""
-        if isinstance(v.array, Fraction | int | float):
-            return int(v.array)
-        if v.const:
-            return self.constant(v, self.int64)
-        if self.truth(v):
-            return self.xp.astype(v.array, self.int64)
-        return v.array
-
-    def alone(self, v: Value) -> tuple[Any, Array, bool]:
-        """The library for one value, its unconverted array, and whether it is constant."""
-        if v.const:
-            return np, number(v.array), True
-        return self.xp, v.array, False
-
-    def namespace(
-        self, values: list[Value], op: str, count: int = 1, const: bool | None = None
-    ) -> tuple[Any, list[Array], bool, Interval | None]:  # fmt: skip
-        """An operation's library, its arrays, whether the result is constant, and its interval.
-
-        The operands are all whole numbers if the library can represent the result as one, or else
-        all real.
-        """
-        const = all(v.const for v in values) if const is None else const
-        of = [self.interval(v) for v in values]
-        within = EXACT if const else self.within
-        interval = BIT if op in COMPARISONS else interval_of(op, of, within, count)
-        if const:
-            return np, [plain(v.array) for v in values], True, interval
-        whole = interval is not None and None not in of
-        if op in COMPARISONS and whole:  # whose operands must be whole numbers there
-            whole = all(interval_of("floor", [x], within) is not None for x in of)
-        rule = self.wholes if whole else self.reals
-        return self.xp, [rule(v) for v in values], False, interval
 
     # -- names -------------------------------------------------------------------------------------
 
@@ -283,16 +164,6 @@ class Arrays(Algebra[Value, Env[Value]]):
                 v = self.together(v, group, place, letter.label)
         return super().picked_heads(v, rest, env)
 
-    def together(self, v: Value, first: str, second: str, label: str) -> Value:
-        """Two axes merged into one, the second varying fastest."""
-        xp, array, const = self.alone(v)
-        at = min(v.axes.index(first), v.axes.index(second))
-        rest = [a for a in v.axes if a not in (first, second)]
-        array = permute(xp, array, v.axes, (*rest[:at], first, second, *rest[at:]))
-        shape = (*array.shape[:at], v.size(first) * v.size(second), *array.shape[at + 2 :])
-        axes = (*rest[:at], label, *rest[at:])
-        return Value(xp.reshape(array, shape), axes, const, False, v.interval)
-
     def members(
         self, v: Value, old: str, new: Letter, among: Letter, env: Env[Value]
     ) -> Value:  # fmt: skip
@@ -306,10 +177,6 @@ class Arrays(Algebra[Value, Env[Value]]):
             )
         start = new.first - first
         return self.stretch(v, old, start, start + new.count).relabel(old, new.label)
-
-    def stretch(self, v: Value, label: str, start: int, stop: int) -> Value:
-        place = tuple(slice(start, stop) if a == label else slice(None) for a in v.axes)
-        return Value(v.array[place], v.axes, v.const, False, v.interval)
 
     def cut(self, v: Value, label: str, item: Slice, e: Pick, env: Env[Value]) -> Value:
         size = v.size(label)
@@ -344,56 +211,6 @@ class Arrays(Algebra[Value, Env[Value]]):
             places = "is 1 place" if among.count == 1 else f"are {among.count} places"
             raise VieteError(f"-{k} is not an index: there {places}")
         return self.gather(v, label, self.sized(among.count - k), item, among, env)
-
-    def gathered(self, v: Value, label: str, at: Value, first: int) -> Value:
-        """Members of an axis at computed places: ``E[x]``, ``p_{j,t_j}``, ``K^{⌈h/2⌉}``."""
-        size, const = v.size(label), at.const and v.const
-        known = self.interval(at)
-        inside = known is not None and first <= known[0] and known[1] < first + size
-        if not inside:
-            check_places(at, first, size)
-        xp = self.alone(v if at.const else at)[0]
-        array = v.array if const else self.lift(v)
-        where = at.array.astype(np.int64) if at.const else at.array
-        if at.const and not const:
-            where = self.xp.asarray(where, device=device_of(self.like))
-        elif not at.const and "float" in str(where.dtype):  # as results of floor
-            where = xp.astype(where, self.int64)
-        where = where - first if first else where
-        if not inside:
-            where = self.inside(where, size)
-        shared = [a for a in at.axes if a in v.axes and a != label]
-        axis = v.axes.index(label)
-        if not shared:
-            flat = xp.reshape(where, (-1,))
-            take = self.backend.take if xp is self.xp else CONSTANTS.take
-            out = take(array, flat, axis)
-            shape = (*array.shape[:axis], *where.shape, *array.shape[axis + 1 :])
-            axes = (*v.axes[:axis], *at.axes, *v.axes[axis + 1 :])
-            return Value(xp.reshape(out, shape), axes, const, True, v.interval)
-        # Some axes of the indices are axes of the value too: pick along them together.
-        extra = tuple(a for a in at.axes if a not in v.axes)
-        order = tuple(a for a in v.axes if a != label) + (label,)
-        big = permute(xp, array, v.axes, order)
-        for _ in extra:
-            big = big[None, ...]
-        target = extra + order[:-1]
-        places = expand(xp, where, at.axes, target)
-        shape = tuple(
-            where.shape[at.axes.index(a)] if a in at.axes else big.shape[target.index(a)]
-            for a in target
-        )
-        big = xp.broadcast_to(big, (*shape, big.shape[-1]))
-        places = xp.broadcast_to(places, shape)[..., None]
-        picked = xp.take_along_axis(big, places, axis=-1)[..., 0]
-        return Value(picked, target, const, True, v.interval)
-
-    def inside(self, where: Array, size: int) -> Array:
-        """Indices that `check_places` could not check against ``size``, because they are traced."""
-        if not traced(where):
-            return where
-        # JAX would count negative indices from the end, and gives NaN for indices too large.
-        return self.xp.where(where < 0, size, where)
 
     # -- binders -----------------------------------------------------------------------------------
 
@@ -606,63 +423,3 @@ class Arrays(Algebra[Value, Env[Value]]):
         if len(m) != 1 or len(n) != 1:
             out = xp.reshape(out, (*lead, *m, *n))
         return Value(out, shared + left + right, const, True, interval)
-
-
-def plain(a: Array) -> Array:
-    """A constant's exact fractions or truth values as floats."""
-    return a.astype(np.float64) if isinstance(a, np.ndarray) and a.dtype == np.bool_ else number(a)
-
-
-def weak(a: Array) -> Array:
-    """A constant number as a Python number, which takes the dtype of the array it meets."""
-    return a.item() if isinstance(a, np.generic) else number(a)
-
-
-def check_places(at: Value, first: int, size: int) -> None:
-    """Check that computed indices are whole numbers, among the ``size`` ones from ``first`` on."""
-    array = at.array
-    if str(getattr(array, "device", "cpu")) == "meta" or traced(array):
-        return
-    xp = array_namespace(array)
-    whole = "int" in str(array.dtype) or bool(xp.all(array == xp.floor(array)))
-    if not whole:
-        raise VieteError("an index must be a whole number, and this one is not")
-    if 0 in tuple(array.shape):
-        return
-    low, high = int(array.min()), int(array.max())
-    if low < first or high >= first + size:
-        wrong = low if low < first else high
-        raise VieteError(f"index {wrong} is outside {first} to {size + first - 1}")
-
-
-def scalar(op: str, args: list[Any]) -> Any:
-    """An operation on plain numbers, exact where possible."""
-    found = exact_scalar(op, args)
-    if found is not None:
-        return found
-    result = CONSTANTS.entrywise(op, [np.float64(number(a)) for a in args])
-    return bool(result) if isinstance(result, np.bool_) else float(result)
-
-
-def exact_scalar(op: str, args: list[Any]) -> Fraction | bool | None:
-    """An operation on fractions and truth values; None if its result is neither."""
-    exact = [Fraction(a) if isinstance(a, int) else a for a in args]
-    if op not in EXACTLY or not all(isinstance(a, Fraction) for a in exact):
-        return None
-    if op in ("div", "quotient", "mod") and not exact[1]:
-        return None
-    if op == "pow":
-        a, b = exact
-        if b.denominator != 1 or abs(b) * digits(a) >= 4000 or not (a or b > 0):
-            return None
-    return EXACTLY[op](*exact)
-
-
-EXACTLY: dict[str, Callable[..., Any]] = {
-    **{op: getattr(operator, op) for op in "add sub mod abs neg lt le gt ge eq ne".split()},
-    **dict.fromkeys(("times", "had", "prod"), operator.mul), "div": operator.truediv,
-    "quotient": lambda a, b: Fraction(a // b), "floor": lambda a: Fraction(math.floor(a)),
-    "pow": lambda a, b: a ** int(b), "max": max, "min": min,
-    "where": lambda c, a, b: a if c else b, "and": lambda a, b: bool(a and b),
-    "or": lambda a, b: bool(a or b), "not": operator.not_,
-}  # fmt: skip

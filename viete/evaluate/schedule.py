@@ -18,7 +18,8 @@ from viete.analysis.def_use import targets
 from viete.analysis.shapes import Shapes, shapes_of
 from viete.analysis.token_vectors import question_scope
 from viete.errors import VieteError
-from viete.evaluate.array import MOST_BLOCKS, exact_scalar
+from viete.evaluate.array import MOST_BLOCKS
+from viete.evaluate.scalars import exact_scalar
 from viete.graph.card import CardData, Equation, Input, Parameter
 from viete.graph.conditions import settled
 from viete.graph.opening import body_of

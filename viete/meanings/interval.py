@@ -20,7 +20,7 @@ import numpy as np
 from flint import arb, ctx
 
 from viete.errors import VieteError
-from viete.evaluate.array import exact_scalar
+from viete.evaluate.scalars import exact_scalar
 from viete.meanings.entries import Entries, EntryRun, Namespace
 
 INTERVAL = np.dtype([("lower", np.float64), ("upper", np.float64)])

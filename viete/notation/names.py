@@ -15,7 +15,7 @@ from viete.notation.tree import CALL, Expr, Num, Slot, Symbol
 TRANSPOSE = frozenset(("T", "⊤"))
 
 
-class Names(Cursor):
+class NameParser(Cursor):
     """A cursor that finds the meanings of names in the formula's scope."""
 
     def token(self, text: str, at: Token | tuple[int, int]) -> Num:
@@ -196,4 +196,4 @@ def key_of(base: str, items: list[Script]) -> str:
     return Symbol("value", base, tuple(Slot(s.label) for s in items if s.sign == "_")).key
 
 
-__all__ = ["TRANSPOSE", "Names"]
+__all__ = ["TRANSPOSE", "NameParser"]

@@ -31,7 +31,7 @@ from viete.notation.cursor import (
 )  # fmt: skip
 from viete.notation.heads import group_of, place_of
 from viete.notation.lexer import ELEMENTARY, Token, tokenize
-from viete.notation.names import TRANSPOSE, Names
+from viete.notation.names import TRANSPOSE, NameParser
 from viete.notation.symbols import BINDERS, CONSTANTS, INPUTS_ARE, LAST, Scope
 from viete.notation.tree import (
     Apply,
@@ -94,7 +94,7 @@ def bounded(e: Expr, source: Text) -> Expr:
     )
 
 
-class Parser(Names):
+class Parser(NameParser):
     """Recursive descent over one formula's tokens."""
 
     # -- precedence levels -------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 
 from viete.errors import VieteError
-from viete.evaluate.array import scalar
+from viete.evaluate.scalars import scalar
 from viete.graph.card import CardData
 from viete.meanings.entries import Namespace
 from viete.meanings.exact.atoms import Atom
