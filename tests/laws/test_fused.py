@@ -14,7 +14,8 @@ from tests.laws.strategies import peppered
 from viete.errors import Text
 from viete.evaluate.fast import FORMS, PLACES, FastArrays, found, gathered
 from viete.evaluate.labelled import COL, ROW, Value
-from viete.evaluate.plan.kernels import numpy_kernels, torch_kernels
+from viete.evaluate.plan.numpy_kernels import numpy_kernels
+from viete.evaluate.plan.torch_kernels import torch_kernels
 from viete.graph.card import CardData
 from viete.graph.rules import scope
 from viete.notation.parser import parse

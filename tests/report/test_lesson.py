@@ -23,9 +23,11 @@ from viete.document.tree import Chain, StepsBeside
 from viete.errors import VieteError
 from viete.evaluate.initial_weights import literal_fractions
 from viete.evaluate.labelled import permute
-from viete.meanings.exact.derivation import Derivation, Unevaluated, spelled_out
+from viete.meanings.exact.derivation import Derivation
+from viete.meanings.exact.entry_writer import spelled_out
 from viete.meanings.exact.numbers import Number
 from viete.meanings.exact.run import ExactRun
+from viete.meanings.exact.unevaluated import Unevaluated
 from viete.notation.printer import show
 from viete.notation.tree import Apply, Expr, Num, Ref
 from viete.report.lesson.data import lesson_data

@@ -17,7 +17,8 @@ from viete import read
 from viete.errors import Text
 from viete.notation.parser import parse
 from viete.notation.printer import show
-from viete.rewrite.adjoint.double_where import Side, Single, double_where
+from viete.rewrite.adjoint.double_where import double_where
+from viete.rewrite.adjoint.single_where import Side, Single
 from viete.rewrite.simplify import simplified
 
 CARD = r"""# Guards

@@ -28,7 +28,8 @@ from fractions import Fraction
 from numbers import Integral
 from typing import TYPE_CHECKING
 
-from viete.analysis.flows import BATCH, Flow, Flows, Read, Tally, reads_later
+from viete.analysis.flow import Flow, Read
+from viete.analysis.flows import BATCH, Flows, Tally, reads_later
 from viete.document.displayed import Displayed
 from viete.errors import VieteError
 from viete.graph.card import CardData, Equation, Loop, Parameter

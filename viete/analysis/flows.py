@@ -12,15 +12,16 @@ Three facts follow:
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
+from viete.analysis.embeddings import Embeddings
+from viete.analysis.flow import Axis, Flow, Read, reads_across, reads_along
 from viete.analysis.kinds import FLAT
 from viete.analysis.masks import SIGN, Mask, combined, distance, latest, mask_of_where
-from viete.analysis.shapes import Shapes, shapes_of
+from viete.analysis.shapes import shapes_of
 from viete.graph.card import CardData, Equation, memoised
 from viete.graph.evaluator import COL, ROW, Algebra, Env, Letter
 from viete.graph.sizes import ONE, ZERO, Size, calculated, size_of
@@ -28,199 +29,6 @@ from viete.notation.tree import Apply, Bind, Expr, Idx, Pick, Ref, Slice
 
 BATCH = "batch"
 PASSED_OVER = {"sum": "0", "max": "-inf", "min": "inf"}  # of what is masked, by a fold
-
-
-@dataclass(frozen=True, slots=True)
-class Axis:
-    """One axis: its size and what it ranges over.
-
-    ``place`` is the length whose positions it counts. ``names`` are the values and inputs whose own
-    positions these are, ``weights`` the (parameter, which axis) that it came from.
-    """
-
-    size: Size
-    place: Size | None = None
-    names: frozenset[str] = frozenset()
-    weights: frozenset[tuple[str, int]] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class Read:
-    """Positions of ``name`` read by others: summed over, or (not yet) an axis of the result.
-
-    ``past``: only positions up to the reader's own are, and at most ``width`` of them.
-    """
-
-    name: str
-    place: Size
-    past: bool
-    width: Size | None = None
-    summed: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Flow:
-    """An expression's axes by label, and its parts.
-
-    ``const``: only of numbers, dimensions and indices. ``live``: of parameters, so that training
-    needs its gradient. ``given``: of inputs. ``count``: its number, where that is a polynomial of
-    dimensions and, as ``@label``, of index letters. ``ids``: the integer inputs it contains.
-    ``lost``: reads along removed axes. ``lengths``: dimensions used to compute its entries, or that
-    say how many of them were added up.
-    """
-
-    axes: Mapping[str, Axis] = field(default_factory=dict)
-    const: bool = True
-    live: bool = False
-    given: bool = False
-    count: Size | None = None
-    mask: Mask | None = None
-    ids: frozenset[str] = frozenset()
-    lost: frozenset[Read] = frozenset()
-    lengths: frozenset[str] = frozenset()
-
-    @property
-    def size(self) -> Size | None:
-        """The value of a scalar made of dimensions."""
-        return None if self.axes else self.count
-
-    @property
-    def used_lengths(self) -> frozenset[str]:
-        """The ``lengths`` that its entries depend on if it is used other than as a polynomial."""
-        names = () if self.count is None else self.count.names()
-        return self.lengths.union(n for n in names if not n.startswith(SIGN))
-
-    @property
-    def entries(self) -> Size:
-        return math.prod((a.size for a in self.axes.values()), start=ONE)
-
-    @property
-    def core(self) -> bool:
-        return ROW in self.axes or COL in self.axes
-
-    @property
-    def own(self) -> str | None:
-        """The axis of the value's own positions: rows, else columns, that count positions."""
-        return next((k for k in (ROW, COL) if k in self.axes and self.axes[k].place), None)
-
-    @property
-    def place(self) -> Size | None:
-        """The length whose positions are the value's own."""
-        return None if self.own is None else self.axes[self.own].place
-
-    def relabel(self, old: str, new: str) -> Flow:
-        return self.rename({old: new})
-
-    def rename(self, labels: Mapping[str, str]) -> Flow:
-        axes = {labels.get(k, k): a for k, a in self.axes.items()}
-        return replace(self, axes=axes, mask=self.mask and self.mask.rename(labels))
-
-    def without(self, label: str, mask: Mask | None = None) -> Flow:
-        """The flow without an axis, summed or picked; ``mask`` may hide later positions."""
-        axis = self.axes[label]
-        rest = {k: a for k, a in self.axes.items() if k != label}
-        gone = self.mask if self.mask and label not in (self.mask.now, self.mask.later) else None
-        lost = self.lost | reads_along(axis, label, mask)
-        return replace(self, axes=rest, count=None, mask=gone, lost=lost, lengths=self.used_lengths)
-
-    def folded(self, label: str, mask: Mask | None) -> Flow:
-        """The flow without an axis, reduced; without a mask it depends on the axis's length."""
-        out = self.without(label, mask)
-        if mask is not None and mask.later == label:
-            return out
-        return replace(out, lengths=out.lengths | self.axes[label].size.names())
-
-
-def reads_along(axis: Axis, label: str, mask: Mask | None) -> frozenset[Read]:
-    """The reads of a sum along an axis."""
-    if axis.place is None:
-        return frozenset()
-    hides = mask is not None and mask.later == label
-    width = mask.width if mask is not None and hides else None
-    return frozenset(Read(n, axis.place, hides, width) for n in axis.names)
-
-
-def reads_across(axis: Axis) -> frozenset[Read]:
-    """The reads of a result that has an axis of other positions (``Q K^T``)."""
-    if axis.place is None:
-        return frozenset()
-    return frozenset(Read(n, axis.place, True, summed=False) for n in axis.names)
-
-
-# -- embeddings ------------------------------------------------------------------------------------
-
-
-class Embeddings:
-    """Which parameters are embeddings, recognized by the equations, not by names.
-
-    - token: rows looked up by a whole-number input (``W_E[t]``);
-    - position: rows added along positions (``W_P[:n]``), or looked up by an input that counts them;
-    - unembedding: an axis of the parameter becomes the vocabulary axis of a result, and no product
-      sums over it again (``x W_U``, ``x {W_E}^T``, a bias of the logits).
-
-    ``kinds`` gives the answer at the end.
-    """
-
-    def __init__(self, card: CardData, shapes: Shapes) -> None:
-        self.card, self.same = card, shapes.same
-        self.read: dict[str, set[str]] = {p.name: set() for p in card.parameters}
-        self.made: set[tuple[str, int]] = set()  # parameter axes that are a vocabulary axis
-        self.gone: set[tuple[str, int]] = set()  # and those summed over again
-        self.reach: dict[str, Size] = {}  # how many values a whole-number input can have
-        for item in card.inputs:
-            low = None if item.low is None else card.size(item.low)
-            high = None if item.high is None else card.size(item.high)
-            if low is not None and high is not None:
-                self.reach[item.name] = high - low + ONE
-        words = [r for r in self.reach.values() if not self.counts_positions(r)]
-        self.vocabularies = [r for r in words if r.names()] or words[:1]
-
-    def counts_positions(self, reach: Size) -> bool:
-        """Whether an input has as many values as the text can have positions."""
-        longest = [self.card.size(x) for x in self.card.lengths.values()]
-        return any(s is not None and self.same(s, reach) for s in longest)
-
-    def vocabulary(self, axis: Axis) -> bool:
-        """Whether an axis is as long as the vocabulary."""
-        return any(self.same(axis.size, n) for n in self.vocabularies)
-
-    def looked_up(self, v: Flow, label: str, at: Flow) -> bool:
-        """Record rows of a parameter, taken by integer inputs; whether it was so."""
-        if not at.ids or v.given or not v.axes[label].weights:
-            return False
-        for name in (name for name, which in v.axes[label].weights if which == 0):
-            for item in at.ids:
-                position = self.counts_positions(self.reach[item])
-                self.read[name].add("position" if position else "token")
-        return True
-
-    def placed(self, axis: Axis, label: str) -> None:
-        """Record an axis of positions, combined entry by entry with axes of parameters."""
-        for name, which in axis.weights:
-            if which == 0 and label != COL:
-                self.read[name].add("position")
-
-    def named(self, v: Flow) -> None:
-        """Record the value of an equation."""
-        for axis in v.axes.values():
-            if self.vocabulary(axis):
-                self.made |= axis.weights
-
-    def summed(self, axis: Axis) -> None:
-        """Record an axis that a product sums over."""
-        if self.vocabulary(axis):
-            self.gone |= axis.weights
-
-    def kinds(self) -> dict[str, frozenset[str]]:
-        """The kinds of each parameter: 'token', 'position', 'unembedding', several, or none."""
-        last = {name for name, _ in self.made - self.gone}
-        return {
-            name: frozenset(read | ({"unembedding"} if name in last else set()))
-            for name, read in self.read.items()
-        }
-
-
-# -- evaluation ------------------------------------------------------------------------------------
 
 
 @dataclass

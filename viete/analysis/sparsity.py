@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from viete.analysis.def_use import bodies
-from viete.analysis.flows import Flow, flows_of
+from viete.analysis.flow import Flow
+from viete.analysis.flows import flows_of
 from viete.analysis.traits import counts_rows
 from viete.graph.card import CardData, Equation, memoised
 from viete.notation.tree import Apply, Bind, Expr, Idx, Pick, Ref, refs

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from viete.analysis.def_use import DefUse, bodies, called, def_use
-from viete.analysis.flows import Read, flows_of, reads_later
+from viete.analysis.flow import Read
+from viete.analysis.flows import flows_of, reads_later
 from viete.analysis.next_token import is_softmax, scored, text_of
 from viete.errors import VieteError
 from viete.graph.card import CardData, Input

@@ -20,11 +20,11 @@ from viete.explore.formulas import Tree, equation_mathml, mathml
 from viete.explore.operation import Operation
 from viete.explore.operations import TooManyEntries, Tracer
 from viete.graph.card import Equation
-from viete.meanings.exact.derivation import at_block
 from viete.notation.printer import show_equation
 from viete.notation.tree import Symbol
 from viete.report.lesson.words import StepWords
 from viete.rewrite.adjoint.grad import forward_pass
+from viete.rewrite.blocks import at_block
 
 AGAIN = "a part of"  # how the meaning begins of what a backward pass computes anew
 NUMBERED = re.compile(r"\b(from|of) (\d+(?:, \d+)*(?: and \d+)?)\b")

@@ -18,8 +18,8 @@ from viete.explore.operations import Tracer
 from viete.explore.ranges import AxisNames, operation_key
 from viete.explore.steps import NumberedEquations, PageSteps
 from viete.explore.values import PageValue, Shelf
-from viete.meanings.exact.derivation import at_block
 from viete.notation.tree import Symbol
+from viete.rewrite.blocks import at_block
 
 # Which values go first where there is not room for all: those of lower ranks.
 STEP, INPUT, PARAMETER, GRADIENT, PART = range(5)

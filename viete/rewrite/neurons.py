@@ -27,7 +27,7 @@ from viete.notation.tree import (
     num,
     rebuilt,
 )  # fmt: skip
-from viete.rewrite.adjoint.double_where import by_entry
+from viete.rewrite.adjoint.single_where import by_entry
 
 LINEAR = frozenset(("add", "sub", "neg", "times", "had", "div"))
 LETTERS = ("u", "c", "j", "q", "z", "e")

@@ -16,7 +16,7 @@ from viete.graph.matching import Match, put
 from viete.graph.rules import ADMITS, Rule, head, table
 from viete.notation.substitution import Put
 from viete.notation.tree import Apply, Bind, Expr, Pick, Ref, Table, rebuilt, refs
-from viete.rewrite.adjoint.double_where import by_entry
+from viete.rewrite.adjoint.single_where import by_entry
 
 LINEAR = frozenset(("add", "sub", "neg", "times", "had", "div", "prod", "where", "max", "min"))
 MADE = ("a", "b", "z", "A", "B")  # letters of the rules that stand for what the text makes

@@ -10,10 +10,12 @@ import numpy as np
 
 from viete.evaluate.plan.arranging import Group, KernelStep
 from viete.evaluate.plan.buffers import Memory
-from viete.evaluate.plan.kernels import Call, Prepare, numpy_kernels, sequence, torch_kernels
+from viete.evaluate.plan.kernels import Call, Prepare, sequence
 from viete.evaluate.plan.node import BOOL, FLOAT, HALF, Node, Shape, Unrecordable
+from viete.evaluate.plan.numpy_kernels import numpy_kernels
 from viete.evaluate.plan.recorder import Recorder
 from viete.evaluate.plan.sparse import RowTerm
+from viete.evaluate.plan.torch_kernels import torch_kernels
 
 
 class Library:

@@ -10,11 +10,11 @@ import numpy as np
 
 from viete.document.tree import Matrix
 from viete.graph.card import Parameter
-from viete.meanings.exact.derivation import at_block
 from viete.meanings.exact.run import ExactRun
 from viete.notation.printer import show
 from viete.notation.tree import Idx, Pick, Ref, walk
 from viete.report.lesson.formulas import NumberFormulas
+from viete.rewrite.blocks import at_block
 
 SMALL, MOST_ROWS = 40, 60  # entries of a matrix that is shown at the start; rows of all of them
 

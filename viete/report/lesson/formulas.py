@@ -13,10 +13,11 @@ import numpy as np
 from viete.document.tex import to_unicode
 from viete.meanings.exact.deciding import Undecided
 from viete.meanings.exact.decimals import enclosure
-from viete.meanings.exact.derivation import DOTS, LONG, EntryWriter, Unevaluated
+from viete.meanings.exact.entry_writer import DOTS, LONG, EntryWriter
 from viete.meanings.exact.factoring import simplest
 from viete.meanings.exact.numbers import Number
 from viete.meanings.exact.spelling import E, short
+from viete.meanings.exact.unevaluated import Unevaluated
 from viete.notation.mathml import MathML, attribute, enclosed, with_signs
 from viete.notation.printer import Printer, printer, show
 from viete.notation.tree import Apply, Expr, Idx, Num, Pick, Ref, Symbol, num, transform

@@ -18,13 +18,15 @@ from viete.errors import VieteError
 from viete.evaluate.labelled import COL, ROW, Value, permute
 from viete.evaluate.schedule import Member
 from viete.evaluate.schedule import Step as Turn
-from viete.meanings.exact.derivation import Derivation, Stage, Unevaluated, at_block
+from viete.meanings.exact.derivation import Derivation, Stage
 from viete.meanings.exact.numbers import Number
 from viete.meanings.exact.run import ExactRun
+from viete.meanings.exact.unevaluated import Unevaluated
 from viete.notation.printer import show
 from viete.notation.tree import Apply, Expr, Num, Pick, Ref, num, replaced, transform, walk
 from viete.report.lesson.formulas import Decimals, NumberFormulas, same, visible, word
 from viete.report.lesson.positions import at_position, position_size
+from viete.rewrite.blocks import at_block
 
 MOST_HEADS = 4  # members of a family that are shown
 WIDE = 48  # letters of a row's formula that is written before its numbers

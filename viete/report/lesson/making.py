@@ -17,9 +17,10 @@ from viete.evaluate.schedule import Step as Turn
 from viete.evaluate.schedule import program
 from viete.graph.card import CardData
 from viete.meanings.entries import run_entries
-from viete.meanings.exact.derivation import MOST_PAIRS, Unevaluated, at_block
+from viete.meanings.exact.entry_writer import MOST_PAIRS
 from viete.meanings.exact.numbers import Number, total
 from viete.meanings.exact.run import ExactRun
+from viete.meanings.exact.unevaluated import Unevaluated
 from viete.notation.printer import show
 from viete.notation.tree import Expr, Pick, num
 from viete.report.article import respelled
@@ -32,6 +33,7 @@ from viete.report.lesson.lines import MOST_HEADS, Lines, equal_members, number_o
 from viete.report.lesson.outline import Outline, Station
 from viete.report.lesson.positions import at_position, followed_positions, tracks
 from viete.report.lesson.telling import Teller
+from viete.rewrite.blocks import at_block
 
 MOST_OTHERS = 8  # rows that are read but not followed
 DECIMALS = 4  # digits of decimals

@@ -16,11 +16,11 @@ from viete.evaluate.inputs import host
 from viete.evaluate.labelled import COL, ROW, permute
 from viete.evaluate.run import Run
 from viete.evaluate.schedule import Step as Turn
-from viete.meanings.exact.derivation import at_block
 from viete.meanings.exact.numbers import Number, total
 from viete.report.lesson.formulas import NumberFormulas
 from viete.report.lesson.outline import Station
 from viete.report.lesson.words import StepWords
+from viete.rewrite.blocks import at_block
 
 MOST_SEEN = 4  # positions whose weights are told
 

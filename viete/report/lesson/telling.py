@@ -12,7 +12,6 @@ from viete.evaluate.run import Run
 from viete.evaluate.schedule import Step as Turn
 from viete.evaluate.schedule import member_name
 from viete.graph.card import Input
-from viete.meanings.exact.derivation import at_block
 from viete.notation.printer import show, show_equation
 from viete.notation.tree import Expr, Ref
 from viete.report.lesson.document import Lesson, LessonPart, LessonStep
@@ -23,6 +22,7 @@ from viete.report.lesson.positions import FEW, followed_length, position_size
 from viete.report.lesson.retelling import Retelling
 from viete.report.lesson.summaries import Summaries
 from viete.report.lesson.words import HEADINGS, StepWords
+from viete.rewrite.blocks import at_block
 
 MOST_WORDS = 8  # tokens of a vocabulary that are listed with their numbers
 

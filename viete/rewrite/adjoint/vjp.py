@@ -36,9 +36,10 @@ from viete.notation.tree import (
 )
 from viete.rewrite.adjoint.activity import depends, held, reached
 from viete.rewrite.adjoint.blocks import Readers, Reading, block_expr
-from viete.rewrite.adjoint.double_where import Doubled, Side, by_entry, is_where
+from viete.rewrite.adjoint.double_where import Doubled
 from viete.rewrite.adjoint.scatter import picked_back, row_of
 from viete.rewrite.adjoint.shares import Binder, Context, Reason, Share, because, hatted, partial_of
+from viete.rewrite.adjoint.single_where import Side, by_entry, is_where
 from viete.rewrite.simplify import row_sum, simplified
 
 BACK = 1000  # the order of a loop that runs back, beyond all that run forward
