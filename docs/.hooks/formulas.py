@@ -9,7 +9,7 @@ from typing import Any
 
 from mkdocs.plugins import CombinedEvent, event_priority
 
-from viete.document.formulas import math
+from viete.document.formulas import math, with_punctuation
 from viete.document.tex import to_unicode
 
 _CODE = r"(?P<code>^ *(?P<fence>```+)[^\n]*\n.*?^ *(?P=fence)[^\n]*$|(?P<ticks>`+).+?(?P=ticks))"
@@ -62,7 +62,7 @@ def for_readers(context: Any, page: Any, **_: Any) -> Any:
         kind = "equation" if shown else "formula long" if long(formula) else "formula"
         return f'<span class="{kind}">{math(formula, shown)}</span>'
 
-    page.content = _PLACE.sub(typeset, page.meta.pop("words"))
+    page.content = with_punctuation(_PLACE.sub(typeset, page.meta.pop("words")))
     return context
 
 

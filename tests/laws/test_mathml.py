@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import viete as vt
 from tests.laws.strategies import expressions, shipped, worlds
 from viete.document.formulas import math
+from viete.document.html import prose
 from viete.notation.mathml import mathml, mathml_equation, numbered
 from viete.notation.parser import parse
 from viete.notation.tree import Apply, Bind, Expr, Ref, walk
@@ -126,3 +127,10 @@ def test_a_word_of_somebodys_prose_is_upright_and_letters_are_a_product(
     assert f"<mi>{word}</mi>" in math(prose.format(word))
     assert f"<mtext>{word}</mtext>" in math(rf"\text{{{word}}}")
     assert "<mi>Q</mi><mi>K</mi>" in math(r"QK + \alpha")
+
+
+def test_no_line_breaks_between_a_formula_and_its_punctuation() -> None:
+    shown = prose("as $x$, then ($y$) and $z$ **of $w$.**")
+    joined = re.findall(r'<span class="unbroken">(.*?)</span>', shown)
+    assert [re.sub(r"<[^>]*>", "", x) for x in joined] == ["x,", "(y)", "w."]
+    assert shown.count("<math>") == 4

@@ -39,6 +39,22 @@ def math(formula: str, display: bool = False) -> str:
     return f"<code>{escape(formula)}</code>"
 
 
+# A formula with the brackets and the punctuation that touch it. In docs/ a span is around it.
+_TOUCHED = re.compile(
+    r"""([(“"]*)(<span\ class="formula">)?(<math\b(?:(?!</math>).)*</math>)(?(2)(</span>))"""
+    r"""([.,;:!?)”"]*)""", re.S | re.X,
+)  # fmt: skip
+
+
+def with_punctuation(html: str) -> str:
+    """HTML that keeps punctuation on the line of its formula, where browsers may break."""
+
+    def joined(m: re.Match[str]) -> str:
+        return f'<span class="unbroken">{m[0]}</span>' if m[1] or m[5] else m[0]
+
+    return _TOUCHED.sub(joined, html)
+
+
 def own(formula: str) -> ElementTree.Element | None:
     """MathML elements with signs between them; None if the text has no elements."""
     if "<m" not in formula:

@@ -11,7 +11,7 @@ from itertools import zip_longest
 
 from viete.document.colours import sheet
 from viete.document.columns import is_amount
-from viete.document.formulas import math
+from viete.document.formulas import math, with_punctuation
 from viete.document.text import plain
 from viete.document.tree import (
     Block,
@@ -244,11 +244,11 @@ def register(found: Register) -> str:
 
 def prose(text: str) -> str:
     """Prose with formulas as MathML."""
-    return set_in(text, KINDS)
+    return with_punctuation(set_in(text, KINDS))
 
 
 KINDS: Kinds = {
     "text": escape, "math": math, "code": lambda piece: f"<code>{escape(piece)}</code>",
-    "strong": lambda piece: f"<strong>{prose(piece)}</strong>",
-    "stress": lambda piece: f"<em>{prose(piece)}</em>",
+    "strong": lambda piece: f"<strong>{set_in(piece, KINDS)}</strong>",
+    "stress": lambda piece: f"<em>{set_in(piece, KINDS)}</em>",
 }  # fmt: skip
