@@ -14,12 +14,27 @@ pytest.importorskip("tokenizers")
 import viete as vt
 from tests import command_line
 from tests.model.released import save_weights, saved
-from viete.text.vocabulary import BytePairs
+from viete.text.vocabulary import BytePairs, Characters
 
 END = "<|endoftext|>"
 WORDS = "the cat sat on the mat and the dog sat on the log\n" * 4
 PAIRS = BytePairs.of([WORDS], 280, [END])
 CARD = vt.read("llama").bind(V=280, d=16, N=2, H=4, G=2, d_k=4, d_f=24, n_max=32)
+TABLE = """# Table
+## Dimensions
+| symbol | value |
+| --- | --- |
+| $V$ | 3 |
+| $n$ | ≤ 4 |
+## Inputs
+- $t ∈ \\{0, …, V-1\\}^n$: tokens
+## Parameters
+| symbol | shape | init |
+| --- | --- | --- |
+| $T$ | $V × V$ | 1 |
+## Forward pass
+1. $logits = T[t]$
+"""
 W = CARD.initial_weights(5, "float32")
 
 
@@ -82,6 +97,15 @@ def test_lesson(tmp_path: Path, viete: Any) -> None:
         for more in ([], ["--weights", folder / "model.safetensors"])
     )
     assert told == other.replace("of model.safetensors.", "of model.") != other
+
+
+def test_lesson_of_a_text(tmp_path: Path, viete: Any) -> None:
+    """It names the tokens as the tokenizer does."""
+    card = vt.read(TABLE)
+    card.save(tmp_path / "model", card.initial_weights(0))
+    (tmp_path / "model" / "tokenizer.json").write_text(Characters("abc").dumps())
+    told = viete("lesson", tmp_path / "model", "--text", "cab")
+    assert "The model reads c a b, as the numbers t = (2, 0, 1)." in told
 
 
 def test_run_on_pytorch(folder: Path, viete: Any) -> None:

@@ -11,7 +11,8 @@ import viete as vt
 from tests.laws.strategies import shipped
 from viete.cards.catalogue import find
 from viete.errors import VieteError
-from viete.train.fitting import with_loss, with_loss_weights, with_vocabulary
+from viete.text.vocabulary import Characters
+from viete.train.fitting import with_loss, with_loss_weights, with_vocabulary, with_words
 from viete.train.inputs import training_inputs
 
 DIALOG = Path(find("dialog-transformer")).read_text("utf-8")
@@ -135,6 +136,12 @@ def test_vocabularies() -> None:
     assert with_vocabulary(fixed, 37) == fixed
     with pytest.raises(VieteError, match="has a vocabulary of 37, and the data one of 30"):
         with_vocabulary(fixed, 30)
+
+
+def test_words_of_a_card_stay_where_they_are_the_tokens() -> None:
+    learned = vt.read("letters-learned")
+    assert with_words(learned, Characters("abcdefgh")) == learned
+    assert with_words(learned, Characters(" abcdefgh")).vocabulary == ()
 
 
 def test_a_loss_of_its_own_kind_cannot_be_weighted() -> None:

@@ -57,6 +57,7 @@ def check_agreement(
             refuse(dim, value, columns, "columns")
     for name, words, size in described:
         check_described(card, shapes, name, words, size)
+    check_words(card)
 
 
 def refuse(dim: Dimension, value: Fraction, counts: dict[str, Fraction | None], what: str) -> None:
@@ -106,6 +107,21 @@ def check_vocabulary(card: CardData, shapes: Shapes, dim: Dimension, value: Frac
     rows = {p.name: shapes.number(shapes.types[p.name].shape[0]) for i, p in embeddings(card)
             if ranges.get(i.name) == value}  # fmt: skip
     refuse(dim, value, rows, "rows")
+
+
+def check_words(card: CardData) -> None:
+    """Check that the vocabulary has no more words than there are token numbers."""
+    for item in card.inputs if card.vocabulary else ():
+        if item.low is None or item.high is None:
+            continue
+        tokens = count(card, item.low, item.high)
+        dim = next((d for d in card.dims if d.name in item.high.keys), None)
+        if dim is not None and tokens is not None and tokens < len(card.vocabulary):
+            raise dim.text.error(
+                f"the vocabulary has {len(card.vocabulary)} words, but {item.name} takes only "
+                f"{tokens} token numbers; make {dim.symbol.key} larger"
+            )
+        return
 
 
 def check_described(

@@ -78,11 +78,11 @@ def lesson(
     if "/" in ((inputs.text if model is None and inputs.tokens is None else inputs.tokens) or ""):
         raise VieteError("a lesson takes one sequence, not a batch: --tokens without /")
     ids = inputs.ids(card, model)
-    ids = ids if inputs.text is None or model is None else [int(k) for k in ids[0]]
+    word = None if model is None or model.read_tokenizer() is None else model.to_single_str_token
     estimate(card, ids)
     made = make(
         card, ids, weights.arrays(card, model, exact=True),
-        positions=position, digits=digits, style=STYLES[written_in], inputs=given(ids),
+        positions=position, digits=digits, style=STYLES[written_in], inputs=given(ids), word=word,
         origin=origin(weights if model is None else WeightOptions(Path(source.name)),
                       all(p.value for p in card.parameters)),
     )  # fmt: skip

@@ -66,6 +66,15 @@ def with_vocabulary(card: CardData, size: int) -> CardData:
     )
 
 
+def with_words(card: CardData, vocabulary: Vocabulary) -> CardData:
+    """The card without its list of words, unless these are the tokens of the vocabulary.
+
+    Other words would name the wrong tokens.
+    """
+    same = card.vocabulary == tuple(map(vocabulary.spelling, range(len(vocabulary))))
+    return card if same else replace(card, vocabulary=())
+
+
 def with_corpus(card: CardData, path: str) -> tuple[CardData, Corpus]:
     """The card for the characters of dialogs or short texts, and these as a script's corpus.
 
@@ -137,7 +146,7 @@ def fit_card(
 
     Given weights fix the sizes: then the data must fit the card.
     """
-    card = with_loss(card)
+    card = with_words(with_loss(card), vocabulary)
     if not settings.weights:
         card = with_vocabulary(card, len(vocabulary))
         if settings.length is not None:
@@ -186,4 +195,5 @@ __all__ = [
     "with_loss",
     "with_loss_weights",
     "with_vocabulary",
+    "with_words",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -43,13 +43,15 @@ def lesson(
     card: CardData, tokens: Sequence[int], weights: Mapping[str, Any], *,
     positions: Sequence[int] | None = None, digits: int = 6, style: str = "unicode",
     origin: str = "", inputs: Mapping[str, Any] | None = None,
+    word: Callable[[int], str] | None = None,
 ) -> Lesson:  # fmt: skip
     """A lesson on a card's run on ``tokens``, with exact ``weights`` (see `run_entries`).
 
     The lesson follows ``positions``, or those of `followed_positions`. Numbers other than fractions
     have ``digits`` certified digits, formulas are in ``style``, ``origin`` says where the weights
-    come from. A division by exactly zero or an undecided comparison ends the lesson at its step,
-    which says so. Raises VieteError for tokens, weights and positions that do not fit.
+    come from, and ``word`` names a token. A division by exactly zero or an undecided comparison
+    ends the lesson at its step, which says so. Raises VieteError for tokens, weights and positions
+    that do not fit.
     """
     if not card.inputs:
         raise VieteError(f"{card.title} takes no input, so there is nothing to follow")
@@ -60,7 +62,7 @@ def lesson(
     card = respelled(card, style) if style == "typst" else card
     given = {card.inputs[0].name: np.asarray(tokens), **(inputs or {})}
     run, stopped = run_to_the_end(card, given, weights)
-    return Maker(run, digits, style, stopped, positions).lesson(origin)
+    return Maker(run, digits, style, stopped, positions, word=word).lesson(origin)
 
 
 def run_to_the_end(
@@ -86,6 +88,7 @@ class Maker(Teller):
     def __init__(
         self, run: ExactRun, digits: int, style: str, stopped: VieteError | None,
         positions: Sequence[int] | None = None, decimals: bool = False,
+        word: Callable[[int], str] | None = None,
     ) -> None:  # fmt: skip
         self.exact, self.stopped, self.wanted = run, stopped, positions
         self.tracks = tracks(run)
@@ -93,7 +96,7 @@ class Maker(Teller):
         if stopped is not None:
             there = run.store.keys() | run.missing.keys()
             self.failed = next(t for t in run.program.steps if t.makes not in there)
-        super().__init__(run, style, digits)
+        super().__init__(run, style, digits, word)
         heads = self.formulas.heads
         rounded = Decimals(style, DECIMALS, heads) if decimals else None
         self.lines = Lines(run, self.formulas, self.word, rounded)
