@@ -13,9 +13,9 @@ from viete.errors import VieteError
 
 
 def behind(path: Path) -> Path:
-    """What a link leads to, be it there or not; any other path as it is.
+    """The target of a symbolic link, whether it exists or not; any other path unchanged.
 
-    So is a link to a device or a pipe, which is refused under its own name.
+    A link to a device or a pipe is unchanged too, so that errors have its name.
     """
     device = os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
     return Path(os.path.realpath(path)) if os.path.islink(path) and not device else path
@@ -25,8 +25,8 @@ def behind(path: Path) -> Path:
 def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """A new file that takes the name ``path`` once it is complete and on disk.
 
-    If the body raises, or the disk is full, what was at ``path`` before is untouched. Raises
-    VieteError where the system refuses.
+    If the body raises or the disk is full, the old content of ``path`` stays. Raises VieteError for
+    errors of the system.
     """
     target = Path(path)
     if os.path.exists(target) and not os.path.isfile(target) and not os.path.isdir(target):

@@ -29,7 +29,7 @@ class Where:
         return f"{printable(self.file, 400)}:{self.line}:{self.column}"
 
     def underlined(self) -> str:
-        """The line and below it a caret; of a long line what stands around the caret."""
+        """The line with a caret below it; of a long line, the part around the caret."""
         start = max(0, min(self.column - 1 - WIDEST // 2, len(self.text) - WIDEST))
         shown = in_place(self.text[start : start + WIDEST])
         before = shown[: self.column - 1 - start]
@@ -38,7 +38,7 @@ class Where:
 
 
 class VieteWarning(UserWarning):
-    """One sentence on what was taken in one way and may be meant in another.
+    """A sentence about something that was read in one way, and could be meant in another.
 
     The command line prints it on standard error.
     """
@@ -74,7 +74,7 @@ class VieteError(Exception):
 
 @contextmanager
 def os_refusals(path: object, done: str = "read") -> Iterator[None]:
-    """What the system refuses, as a VieteError: ``path: cannot be read (No such file …)``."""
+    """Turn errors of the system into VieteErrors: ``path: cannot be read (No such file …)``."""
     try:
         yield
     except OSError as error:
@@ -83,7 +83,7 @@ def os_refusals(path: object, done: str = "read") -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Text:
-    """A piece of one line of somebody's file, which remembers where it stood."""
+    """Part of a line of a reader's file, which knows its place."""
 
     text: str
     file: str = "<text>"
@@ -107,13 +107,11 @@ class Text:
         return VieteError(message, self.where(start, end))
 
     def place(self, part: object) -> tuple[int, int | None]:
-        """Where a part of the formula stands that was read from it, for `error`; if it is not
-        known, all of it.
-        """
+        """The offsets of a part of the formula, for `error`; of the whole text if unknown."""
         return self.places.get(part, (0, None))
 
     def cut(self, start: int, end: int | None = None) -> Text:
-        """``text[start:end]``, stripped, still knowing its place."""
+        """``text[start:end]`` without spaces at its ends, with its place."""
         piece = self.text[start:end]
         start += len(piece) - len(piece.lstrip())
         whole = self.text if self.whole is None else self.whole

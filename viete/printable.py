@@ -23,7 +23,7 @@ ERASED = "\r\x1b[K"  # back to the start of the terminal's line, and the line em
 
 
 def printable(text: str, most: int = LONGEST) -> str:
-    r"""One line of characters that show: ``\x1b`` for what does not, ``…`` for a long middle."""
+    r"""Text as one printable line: ``\x1b`` for control characters, ``…`` for a long middle."""
     text = shortened(text, most)
     if not text.isprintable():
         text = shortened("".join(c if c.isprintable() else escaped(c) for c in text), most)
@@ -31,7 +31,7 @@ def printable(text: str, most: int = LONGEST) -> str:
 
 
 def shortened(text: str, most: int) -> str:
-    """``text``, or its beginning and its end: what was asked stands first, the remedy last."""
+    """``text``, or its beginning and its end if it is long."""
     if len(text) <= most:
         return text
     head = most * 2 // 3
@@ -44,7 +44,7 @@ def escaped(character: str) -> str:
 
 
 def in_place(text: str) -> str:
-    """A quoted line with one character for each, so that a caret below it points right."""
+    """A quoted line with one character for each of its own, so that a caret points correctly."""
     return "".join(c if c.isprintable() else " " if c.isspace() else "\ufffd" for c in text)
 
 
@@ -57,7 +57,7 @@ def display_width(text: str) -> int:
 
 
 class Screen:
-    """A text stream whose controls are written out, all but line breaks and tabs.
+    """A text stream that writes control characters as text, except line breaks and tabs.
 
     What the stream's encoding does not have is written out too, instead of ending the command.
     """
@@ -79,14 +79,14 @@ class Screen:
 
 
 def overwrite(line: str) -> None:
-    """Show a line on the terminal's standard error, in place of the last one shown so."""
+    """Show a line on standard error, replacing the last line shown this way."""
     stream = getattr(sys.stderr, "stream", sys.stderr)
     stream.write(ERASED + printable(line))
     stream.flush()
 
 
 def on_terminal() -> Tell:
-    """A line on stderr that overwrites itself, where a person can see it."""
+    """A line on stderr that overwrites itself, if stderr is a terminal."""
     if not sys.stderr.isatty():
         return lambda line: None
     shown = [False]

@@ -1,4 +1,4 @@
-"""Refuses files without an end: a pipe would wait for ever, and /dev/zero never ends."""
+"""Refuses files that never end, such as pipes and /dev/zero."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SETTINGS = 16_000_000  # bytes of a file of settings: a few models keep their la
 
 
 def regular(path: Path, most: int | None = None) -> Path:
-    """``path`` itself, to be opened; ``most`` is how many bytes it may have.
+    """``path``, checked to be a file of at most ``most`` bytes.
 
     A pipe that the shell made (``<(command)``) is named in /dev, and read. Raises OSError for any
     other pipe, for a device and for a file that is too long; what is not there, or is a folder, is

@@ -35,7 +35,7 @@ class Type:
 
     @property
     def may_be_negative(self) -> bool:
-        """Whether it is not known to be a nonnegative integer, such as targets that may be -100."""
+        """Whether the value may be a negative number, as targets are that may be -100."""
         return self.whole is None or self.whole[0] < 0
 
 

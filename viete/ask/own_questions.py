@@ -30,7 +30,7 @@ def own_question(run: Run, question: object) -> Headed | None:
 
 
 def own_answer(run: Run, asked: Headed, behind: str = "") -> Answer:
-    """Answer it after the changes ``behind`` it. Raises VieteError as the question's word does."""
+    """The answer to such a question, after the changes ``behind`` it. May raise VieteError."""
     return OWN[asked.word](run, asked, behind)
 
 

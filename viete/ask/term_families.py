@@ -93,7 +93,7 @@ def with_letter(state: State, word: str, letter: str, values: Size | str) -> Sta
 
 
 def by_block(families: Sequence[Terms]) -> list[Terms]:
-    """The families with one for each block, in the order in which the blocks first occur."""
+    """The families, with those of one block and one context added up to a single family."""
     out: dict[object, Terms] = {}
     for k, f in enumerate(families):
         key = (f.block, f.context) if f.kind == ATOM and f.block is not None else k

@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 @dataclass
 class AnswerPages:
-    """What was asked and the answers, a row for each text or checkpoint."""
+    """The questions and their answers, a row for each text or checkpoint."""
 
     asking: Asking
     rows: list[AnswerRow]
 
     def in_format(self, form: str, top: int | None, output: Path | None) -> str | None:
-        """The answers in a format; None of an archive, which is no text."""
+        """The answers in a format; None for an archive of arrays, which is no text."""
         from viete.document.colours import svg_file
         from viete.report import answer_files as data
         from viete.report.answer_rows import rows_table
@@ -69,11 +69,11 @@ class AnswerPages:
 
     @property
     def titles(self) -> list[str]:
-        """What the questions are called."""
+        """The titles of the questions."""
         return [q.words or q.text.text for q in self.asking.questions]
 
     def drawn(self) -> Picture:
-        """The answers about one text, each as a picture, one below the other; else curves."""
+        """The answers about one text as pictures, one below the other; else curves."""
         from viete.report.pictures.choosing import draw
         from viete.report.pictures.picture import stacked
 
@@ -91,7 +91,7 @@ class AnswerPages:
         return OverSteps(self.asking.title, self.titles, self.asking.letters, self.rows)
 
     def with_pictures(self) -> str:
-        """A page of the answers about one text, or about all texts, with pictures and the card."""
+        """A page of the answers about one text or all texts, with pictures and the card."""
         from viete.cards.writer import blocks
         from viete.document.tree import CodeBlock
         from viete.report.pictures.choosing import draw
@@ -107,12 +107,12 @@ class AnswerPages:
         return render([*out, heading(2, "The card"), *blocks(card, "mathml")[1:]], "html")
 
     def picture(self) -> str:
-        """The same for the terminal, in colours where it has some."""
+        """The pictures for the terminal, in colours if it has any."""
         colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
         return self.drawn().text(colour)
 
     def page(self, row: AnswerRow, form: str, width: int) -> str:
-        """One text: its tokens, then each answer."""
+        """The answers about one text, below its tokens."""
         from viete.evaluate.answer_page import tokens_table
 
         blocks: list[Block] = []
@@ -131,14 +131,14 @@ class AnswerPages:
         return render(blocks, form)
 
     def conventions(self) -> list[Block]:
-        """How the questions were read."""
+        """Notes on how the questions were read."""
         from viete.document.tree import item
         from viete.evaluate.answer_page import literal
 
         return [item(literal(note)) for note in self.asking.notes]
 
     def exact_blocks(self, form: str) -> list[Block]:
-        """Exact answers, with what their names mean."""
+        """Exact answers, with the meanings of their names."""
         from viete.report.exact_values import exact_blocks
 
         texts = [q.text.text for q in self.asking.questions]

@@ -1,4 +1,4 @@
-"""``viete``: the commands."""
+"""``viete``: the table of all commands."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ app = typer.Typer(
 
 
 def print_version(wanted: bool) -> None:
-    """What ``--version`` does."""
+    """Print the version and exit, for ``--version``."""
     if wanted:
         print(f"viete {viete.__version__}")
         raise typer.Exit
@@ -74,5 +74,5 @@ for heading, functions in GROUPS.items():
 
 @cache
 def command() -> Any:
-    """All commands, with their options read off the functions' signatures: once in a process."""
+    """The command-line parser with all commands, made once in a process."""
     return typer.main.get_command(app)

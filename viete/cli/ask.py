@@ -97,7 +97,7 @@ def ask(
 
 
 def form_of(form: str | None, output: Path | None) -> str:
-    """The format that was asked for, else that of the output's suffix, else text."""
+    """The format of ``--format``, else of the output's suffix, else text."""
     if form is None and output is not None and output.suffix:
         form = SUFFIXES.get(output.suffix.lower())
         if form is None:

@@ -1,4 +1,4 @@
-"""What ``viete ask`` asks of what: texts, a second one beside each, checkpoints."""
+"""The runs that ``viete ask`` evaluates questions on: texts, pairs of texts, and checkpoints."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 @dataclass
 class AskedInputs(InputOptions):
-    """What is asked about: a text or token ids, many of them, and a second one beside each."""
+    """The inputs of the questions: one text or many, each perhaps with a second one to compare."""
 
     texts: Annotated[
         str | None,
@@ -52,7 +52,7 @@ class AskedInputs(InputOptions):
     ] = None  # fmt: skip
 
     def ids(self, card: CardData, model: Model | None) -> Any:
-        """As of any run; questions about weights alone are asked of a text too."""
+        """The token ids of the input, which a question about weights alone needs too."""
         if (self.tokens, self.text) == (None, None):
             raise VieteError(
                 "give the input as --tokens 3,1,4, of a model as --text TEXT, or several texts as "
@@ -61,7 +61,7 @@ class AskedInputs(InputOptions):
         return super().ids(card, model)
 
     def examples(self) -> list[Example]:
-        """The texts, one or those of the file; none of those that are drawn, see `drawn`."""
+        """The texts, one or those of a file; empty for drawn texts, see `drawn`."""
         from viete.ask.claim_texts import is_drawn
         from viete.ask.example_list import Example, read_examples
 
@@ -72,7 +72,7 @@ class AskedInputs(InputOptions):
         return [] if is_drawn(self.texts) else read_examples(Path(self.texts))
 
     def drawn(self, card: CardData) -> list[Example]:
-        """The texts ``repeated(16)`` or ``random(32)`` of a card, the same for each checkpoint."""
+        """The texts ``repeated(16)`` or ``random(32)`` of a card, equal for all checkpoints."""
         from viete.ask.claim_texts import texts_of
 
         found = texts_of(self.texts or "", card, 0)
@@ -81,7 +81,7 @@ class AskedInputs(InputOptions):
 
 @dataclass
 class Asking:
-    """One call of the command: what is asked of what."""
+    """One call of the command: its questions and the runs to evaluate them on."""
 
     source: SourceOptions
     questions: Sequence[ListedQuestion]
@@ -92,7 +92,7 @@ class Asking:
 
     @cached_property
     def revisions(self) -> list[str | None]:
-        """The checkpoints: one, those with commas between, or all."""
+        """The checkpoints: one, several with commas between, or all."""
         from viete.model.revisions import revisions
 
         which, name = self.source.revision, self.source.name
@@ -101,7 +101,7 @@ class Asking:
         return [None] if which is None else list(revisions(name, which))
 
     def rows(self) -> list[AnswerRow]:
-        """All answers: a row for each text, or, of several checkpoints, for each of these.
+        """All answers: a row for each text, or for each checkpoint if there are several.
 
         How questions were read is in ``notes``, warnings among it. Ctrl-C ends it with the
         checkpoints that are done, and ``stopped`` says so.
@@ -134,7 +134,7 @@ class Asking:
         return out
 
     def answered(self, revision: str | None) -> Iterator[AnswerRow]:
-        """The answers of one model, text by text; in one row where all are over all texts."""
+        """The answers of one model: a row for each text, or one row about all texts."""
         from viete.ask.asking import asked
         from viete.ask.over_texts import asks_of_all, over_texts
         from viete.ask.reading_notes import reading_notes
@@ -197,7 +197,7 @@ class Asking:
         return model.text_ids(text, self.inputs.bos)
 
     def values(self, run: Questions, example: Example) -> dict[str, Any]:
-        """What the questions may name of this text: the tokens of words, and numbers."""
+        """The values that questions may name for this text: tokens of words, and numbers."""
         from viete.ask.example_list import named_in, numbers_of
 
         asked_of = "\n".join(q.text.text for q in self.questions)
@@ -208,7 +208,7 @@ class Asking:
         return self.located(q, lambda text: self.run.answer(text))
 
     def located(self, q: ListedQuestion, answer: Callable[[str], T]) -> T:
-        """What is found for a question; an error points into it, wherever it was read."""
+        """The result for a question; an error points into the question's file or text."""
         try:
             return answer(q.text.text)
         except VieteError as error:

@@ -1,4 +1,4 @@
-"""``viete expand -i``: terms by number, opened one after the other."""
+"""``viete expand -i``: shows terms by number, and opens them one after the other."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PROMPT = "number of a term to open, b back, q quit: "
 
 
 def browse(e: Expansion) -> None:
-    """Lists the terms of an expansion and of those that a person opens, until q or the end."""
+    """List the terms of an expansion, and of each term that the reader opens, until q."""
     way = [("", e)]
     listed(*way[-1])
     while (word := answered()) not in ("q", ""):
@@ -37,7 +37,7 @@ def browse(e: Expansion) -> None:
 
 
 def answered() -> str:
-    """The next line that is not empty; "" at the end of the input, or where it is interrupted."""
+    """The next line that is not empty; "" at the end of the input or after an interrupt."""
     try:
         while True:
             typer.echo(PROMPT, nl=False)
@@ -53,7 +53,7 @@ def answered() -> str:
 
 
 def opened(e: Expansion, word: str) -> tuple[str, Expansion]:
-    """The term of a number, and its terms. Raises VieteError where there is none."""
+    """The term with a number, and its own terms. Raises VieteError if there is no such term."""
     if not (word.isdecimal() and 1 <= int(word) <= len(e.terms)):
         raise VieteError(
             f"{word} is not the number of a term; those are 1 to {len(e.terms)}" if e.terms else

@@ -92,7 +92,7 @@ def check(
 def over_training(
     source: SourceOptions, claims: list[str], texts: Path | None, seed: int, meaning: str
 ) -> None:
-    """Claims at every checkpoint: the step from which each holds, and a table."""
+    """The claims at every checkpoint: the first step from which each one holds, and a table."""
     import numpy as np
 
     from viete.ask.card_claims import Claims

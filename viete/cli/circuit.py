@@ -116,7 +116,7 @@ def over_training(
     source: SourceOptions, weights: WeightOptions, of: str, texts: str, counts: list[int],
     search: Mapping[str, Any], output: Path | None,
 ) -> None:  # fmt: skip
-    """The circuit of the last checkpoint, held to all: a table, or with a file its format."""
+    """The last checkpoint's circuit, tested at all checkpoints, as a table or in a file."""
     from viete.document.colours import svg_file
     from viete.formats.tensors import bar
     from viete.model.revisions import revisions

@@ -1,4 +1,4 @@
-"""``--cut``: values that a run is given, which are those of the unchanged model on its text."""
+"""``--cut``: inputs that hold values as the unchanged model computes them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def given_values(
     source: SourceOptions, weights: WeightOptions, number: NumberOptions, card: CardData,
     model: Model | None, others: Mapping[str, Any],
 ) -> Given:  # fmt: skip
-    """The inputs of a card or model by name for token ids: ``others``, and the values that are cut.
+    """The inputs by name for token ids: ``others``, and the values of ``--cut``.
 
     Those are of the model as it is without ``--cut`` and ``--put``, but with its features, on the
     same ids.

@@ -1,4 +1,4 @@
-"""The examples of each command's help: what one wants, and the command that does it.
+"""Examples for the help of each command: what the reader wants, and the command for it.
 
 They run from the first to the last in one empty folder, with nothing but the package: a later one
 may use what an earlier one wrote. tests/docs/test_commands.py runs them.

@@ -139,7 +139,7 @@ def expand(
 
 
 def page(e: Expansion, form: str, graph: bool) -> str:
-    """An expansion in one of the formats."""
+    """An expansion in a format."""
     if graph:
         from viete.ask.arrows import arrows, arrows_json
 
@@ -159,7 +159,7 @@ def page(e: Expansion, form: str, graph: bool) -> str:
 
 
 def feature_page(run: Questions, of: str, form: str, top: int) -> str:
-    """The graph of features that made a number, in one of the formats."""
+    """The graph of the features behind a number, in a format."""
     from viete.features.search import feature_graph
     from viete.report.attribution_json import attribution_json
 
@@ -168,7 +168,7 @@ def feature_page(run: Questions, of: str, form: str, top: int) -> str:
 
 
 def drawn(graph: Arrows, form: str) -> str:
-    """A graph in a format that shows it."""
+    """A graph in a format that can show it."""
     from viete.report.arrows_page import arrows_page
     from viete.report.drawing.arrows import arrows_svg
     from viete.report.drawing.arrows_tikz import arrows_tikz
@@ -182,7 +182,7 @@ def drawn(graph: Arrows, form: str) -> str:
 
 
 def graph_format(form: str | None, output: Path | None) -> str:
-    """The format of a graph: JSON where neither a format nor a suffix says another."""
+    """The format of a graph: the requested one, else of the output's suffix, else JSON."""
     bare = form is None and (output is None or not output.suffix)
     form = "json" if bare else format_of(form, output, GRAPHS)
     check_format("a graph", form, GRAPHS)
@@ -190,21 +190,21 @@ def graph_format(form: str | None, output: Path | None) -> str:
 
 
 def attribution_page(blocks: Sequence[Block], form: str) -> str:
-    """A page in a format of pages."""
+    """An attribution in a format."""
     if form not in PAGES:
         raise VieteError(f"--by is written as {', '.join(PAGES)}, not {form}")
     return render(blocks, form)
 
 
 def beside(inputs: InputOptions, other: str) -> InputOptions:
-    """The other input, given as the first one is."""
+    """The second input, in the form of the first."""
     if inputs.text is not None:
         return replace(inputs, text=other)
     return replace(inputs, tokens=other)
 
 
 def opened(source: SourceOptions, inputs: InputOptions, weights: WeightOptions) -> Questions:
-    """The run that is asked."""
+    """The run to expand in."""
     card, model = source.opened(weights)
     given = given_values(source, weights, NumberOptions(), card, model, inputs.others(card))
     start = started(card, model, weights.arrays(card, model), "float", given)

@@ -82,7 +82,7 @@ def export(
 def folder(
     source: SourceOptions, weights: WeightOptions, dtype: str | None, output: Path | None
 ) -> None:
-    """A Hugging Face folder of a run, a released model, or a card with a file of weights."""
+    """Write a Hugging Face folder of a training run, a released model, or a card with weights."""
     from viete.model.saving import save
 
     if output is None:
@@ -96,7 +96,7 @@ def folder(
 
 
 def features(source: SourceOptions, output: Path | None) -> None:
-    """A folder of SAELens of the features that a run learned."""
+    """Write the features that a training run learned, in SAELens's format."""
     from viete.model.trained_coders import learned_coder, save_coder
 
     if output is None:

@@ -1,4 +1,4 @@
-"""How help reads: commands in groups, options under headings, examples at the end."""
+"""Layout of the help: commands in groups, options under headings, examples at the end."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ USAGE: Any = typer.BadParameter.__mro__[1]
 
 
 class Commands(TyperGroup):
-    """The commands, listed under the headings of their groups."""
+    """The group of all commands, listed under headings."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """The name is click's."""
+        """List the commands under their headings; the method's name is click's."""
         groups: dict[str, list[Any]] = {}
         for name, command in self.commands.items():
             heading = getattr(command, "rich_help_panel", None) or "Commands"
@@ -32,12 +32,12 @@ class Commands(TyperGroup):
                 formatter.write_dl(rows)
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        """The name is click's."""
+        """Add the closing line; the method's name is click's."""
         formatter.write_paragraph()
         formatter.write_text("viete COMMAND --help shows the options of a command and examples.")
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The name is click's. Raises VieteError for a command that does not exist."""
+        """Find a command, or raise VieteError; the method's name is click's."""
         if args and args[0] not in self.commands and not args[0].startswith("-"):
             near = difflib.get_close_matches(args[0], self.commands, 2, 0.5)
             hint = f"did you mean {' or '.join(near)}?" if near else "viete --help lists them"
@@ -46,10 +46,10 @@ class Commands(TyperGroup):
 
 
 class Command(TyperCommand):
-    """A command whose options are given once, and stand in its help under their headings."""
+    """A command that refuses repeated options, and lists its options under headings."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """The name is click's, which takes the last of several values without a word.
+        """Check options before click does, which takes the last of repeated values silently.
 
         Raises VieteError for an option that is given again, unless it collects its values, for one
         that does not exist, and for a value that an option does not take.
@@ -66,7 +66,7 @@ class Command(TyperCommand):
             raise VieteError(self.sentence(ctx, error)) from None
 
     def sentence(self, ctx: Any, error: Any) -> str:
-        """What is wrong with the options of a command, and what would be right."""
+        """The sentence for an error in a command's options, with what would be right."""
         if type(error).__name__ == "NoSuchOption":
             option = error.option_name
             known = [x for p in self.get_params(ctx) for x in (*p.opts, *p.secondary_opts)]
@@ -77,7 +77,7 @@ class Command(TyperCommand):
         return f"{message}; viete {self.name} --help has examples" if missing(error) else message
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """The name is click's."""
+        """List the options under headings; the method's name is click's."""
         groups: dict[str, list[Any]] = {}
         for p in self.get_params(ctx):
             if record := p.get_help_record(ctx):
@@ -90,7 +90,7 @@ class Command(TyperCommand):
                 formatter.write_dl(groups[heading])
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        """The name is click's: the examples."""
+        """Add the examples; the method's name is click's."""
         if examples := EXAMPLES.get(self.name or ""):
             with formatter.section("Examples"):
                 for words, line in examples:
@@ -99,7 +99,7 @@ class Command(TyperCommand):
 
 
 def missing(error: Any) -> bool:
-    """Whether an argument or an option is missing."""
+    """Whether an argument or a required option is missing."""
     return type(error).__name__ == "MissingParameter"
 
 

@@ -1,4 +1,4 @@
-"""``viete``: runs a command, and how its output and its errors reach a person."""
+"""The program's entry point: runs a command, and reports output and errors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def main() -> None:
 
 
 def run() -> None:
-    """Run the command line, and say what went wrong."""
+    """Run the command line, and report errors as one sentence."""
     import warnings
     from contextlib import redirect_stderr, redirect_stdout
 
@@ -58,7 +58,7 @@ def show_warning(
     message: Warning | str, category: type[Warning], filename: str, lineno: int,
     file: TextIO | None = None, line: str | None = None,
 ) -> None:  # fmt: skip
-    """Our own warnings as one sentence on standard error, others as Python shows them."""
+    """Show our own warnings as one sentence on standard error, and others as Python does."""
     import warnings
 
     from viete.errors import VieteWarning
@@ -70,12 +70,12 @@ def show_warning(
 
 
 def silence() -> None:
-    """Let what is still to be printed go nowhere, when it has nowhere to go."""
+    """Discard remaining output after standard output was closed."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def fail(message: str) -> None:
-    """One sentence on standard error, and the exit code of bad input."""
+    """Print one sentence on standard error, and exit with the code for bad input."""
     print(f"viete: {message}", file=sys.stderr)
     sys.exit(2)
 

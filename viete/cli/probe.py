@@ -90,7 +90,7 @@ def probe(
 
 
 def held_out_beside(output: Path | None) -> Path:
-    """The file of the texts held out: beside the card, under its name."""
+    """The path for the held-out texts: next to the card, with its name."""
     path = Path("probe.md") if output is None else output
     return path.with_name(f"{path.stem}.held-out.jsonl")
 

@@ -107,13 +107,13 @@ def run(
 
 
 def whole(card: CardData, name: str) -> str:
-    """A value by its letter alone with all its indices: ``A`` is ``A^{i,h}`` where that is one."""
+    """A value by its base letter, if that is unique: ``A`` is ``A^{i,h}``."""
     symbols = {e.left.symbol for e in card.equations if e.left.symbol.base == name}
     return next(iter(symbols)).key if len(symbols) == 1 else name
 
 
 def save_values(result: Any, path: Path) -> None:
-    """All named values, under their names, whole or not at all."""
+    """Save all named values, completely or not at all."""
     from viete.atomic import behind
     from viete.evaluate.inputs import in_numpy
     from viete.formats.files import save_npz, save_safetensors

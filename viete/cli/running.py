@@ -1,4 +1,4 @@
-"""Runs of commands: a card or a model on token ids, in the numbers that were asked for."""
+"""Starts the runs of commands: a card or a model on token ids, in the requested numbers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Start = Callable[[Any, Sequence[str] | None], "Questions"]
 def started(
     card: CardData, model: Model | None, arrays: Mapping[str, Any], meaning: str, given: Given
 ) -> Start:  # fmt: skip
-    """What runs a card, or the card of a model, on token ids and the inputs ``given`` with them.
+    """The run of a card or a model on token ids and the inputs ``given`` with them.
 
     Of questions only what they need is computed; None computes everything.
     """
@@ -40,7 +40,7 @@ def started(
 
 
 def estimate(card: CardData, ids: Any) -> None:
-    """Say on standard error what a long exact run needs, or refuse it where there is no room."""
+    """Report on standard error what a long exact run needs; raise VieteError if it does not fit."""
     from viete.evaluate.memory import check_exact
 
     rows = ids if len(ids) and hasattr(ids[0], "__len__") else [ids]

@@ -113,7 +113,7 @@ def sample(
 def sampled_model(
     source: SourceOptions, seed: int | None, dtype: str | None, device: str | None
 ) -> Model:
-    """The model; of a card alone, with the weights that it gives, else with random ones."""
+    """The model; for a card a model with its own weights, or else with random ones."""
     if source.is_model:
         return source.model(dtype, device)
     from viete.nouns.card import Card

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class TrainingSource(SourceOptions):
-    """As any command's, but that a run which goes on has its card."""
+    """The card to train, as for other commands; a resumed run has its own."""
 
     name: Annotated[
         str | None,
@@ -45,7 +45,7 @@ class TrainingSource(SourceOptions):
 
 
 def options_of_settings() -> list[Parameter]:
-    """The fields of `Settings` as options, which are None where they are not given."""
+    """The fields of `Settings` as options, None for those that were not given."""
     kinds, out = get_type_hints(Settings), []
     for field in fields(Settings):
         if "words" in field.metadata:
@@ -130,7 +130,7 @@ def train(
 
 
 def starting_point(source: SourceOptions, has_tokenizer: bool) -> tuple[dict[str, str], str]:
-    """The settings by which a new run starts from a run or a model, and a sentence that says so.
+    """The settings of a new run that starts from a run or a model, and a note that says so.
 
     Raises VieteError where a run has no such checkpoint, and for a model without a tokenizer.
     """
@@ -157,7 +157,7 @@ def starting_point(source: SourceOptions, has_tokenizer: bool) -> tuple[dict[str
 
 
 def sampler(job: Job) -> Callable[[int], str]:
-    """What shows a hundred tokens that the model of a step would write, up to the text's end."""
+    """A function that shows a hundred tokens that the model of a step would write."""
     from viete.sampling.texts import sample_texts
     from viete.text.dialogs import EOT
 
@@ -189,7 +189,7 @@ def number_of(n: int, one: str, many: str = "") -> str:
 
 
 def announce(job: Job) -> None:
-    """What is trained on what."""
+    """Print what is trained, and on what."""
     from viete.evaluate.schedule import parameter_shapes
 
     weights = sum(map(math.prod, parameter_shapes(job.model).values()))
@@ -211,14 +211,14 @@ def announce(job: Job) -> None:
 
 
 def threads_before(run: Path) -> int | None:
-    """What config.json says of threads; any other trouble with it is told later."""
+    """The number of threads in config.json; other problems in the file are reported later."""
     with suppress(VieteError):
         return load_settings(run).threads
     return None
 
 
 def set_threads(threads: int | None) -> None:
-    """Bound the threads of the matrix products, before NumPy reads how many it may have.
+    """Limit the threads of matrix products, before NumPy reads the limit.
 
     One by default: with two on busy cores each product waits for the slower one, and a step can
     take several times as long. OMP_NUM_THREADS in the environment counts where nothing is given.

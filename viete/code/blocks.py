@@ -1,4 +1,4 @@
-"""Which values each block has of its own: stored in a dictionary by block number."""
+"""Values that each block has separately, stored in dictionaries by block number."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ class Initial:
         return self.form["spread"].format(every, made) if lead else made
 
     def members(self, p: Parameter) -> str:
-        """The array of one block's parameter, of which each block or head has a literal."""
+        """The array of one block's parameter, if its blocks or heads have different literals."""
         family = {blocks: literal_array(self.model, name) for name, (q, blocks, _)
                   in program(self.model).parameters.items() if q is p}  # fmt: skip
         letters = self.model.blocks_of(p.symbol)
@@ -140,7 +140,7 @@ def viete_name(card: CardData, symbol: Symbol) -> str:
 def renamed(body: Body, always: bool = False) -> list[str]:
     """A function from weights by Viète's names to the parameters of this file.
 
-    Where all are named alike there is none, unless there is to be one ``always``.
+    Empty if all names are equal, unless ``always``.
     """
     rows = []
     same = True

@@ -102,8 +102,7 @@ class Lowering(Indexing):
         return self.dialect.fold(e.op, code, label)
 
     def with_all_axes(self, sides: Sequence[Expr], codes: list[Code], env: CodeEnv) -> list[Code]:
-        """The sides of a choice that Python makes: it computes one of them, which has to have the
-        axes of both. How long these are is told by an array with all of them."""
+        """The sides of a choice made in Python, each with the axes of both, by adding zeros."""
         fitted, axes = self.dialect.aligned(codes)
         there = [name for x in sides for name in self.arrays(x, axes, env)]
         if not there or all(c.axes == axes for c in codes):

@@ -42,8 +42,7 @@ class Target(ABC):
         return None
 
     def turn(self, loop: Loop) -> tuple[str, Turn] | None:
-        """Where a function is called for each block: the array that numbers are made like in it,
-        and what puts a loop's lines there."""
+        """An array of the numbers of a function called for each block, and its writer of lines."""
         return None
 
     def parameter(self, e: Ref, places: tuple[str, ...]) -> str:

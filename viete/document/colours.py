@@ -1,4 +1,4 @@
-"""Colours and type of the design sheet, `look.css`, for drawings and plots, which have no sheet."""
+"""Colours and fonts of the design sheet `look.css`, for drawings and plots outside HTML pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows in columns that fit the terminal: cells wrap, and what is still too wide is stacked."""
+"""Layout of tables and formulas in the terminal: columns, word wrap, and stacked rows."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ Rows = Sequence[Sequence[str]]
 
 
 def terminal_width() -> int:
-    """Columns of the terminal or of the variable COLUMNS; 100 where there is neither."""
+    """The columns of the terminal, or of the variable COLUMNS; 100 without either."""
     return max(NARROWEST, get_terminal_size((0, 24)).columns or WIDTH)
 
 
 def table_width() -> int:
-    """The same for tables and formulas; to a file or a pipe a row is a line, however long."""
+    """The columns for tables and formulas; unlimited for a file or a pipe."""
     columns = get_terminal_size((0, 24)).columns
     return max(NARROWEST, columns) if columns else sys.maxsize
 
 
 def wrapped(text: str, width: int, first: str = "", rest: str = "") -> list[str]:
-    """Lines of a text or a formula, broken at its spaces alone."""
+    """The lines of a text or a formula, broken only at spaces."""
     return textwrap.wrap(text, width, initial_indent=first, subsequent_indent=rest,
                          break_long_words=False, break_on_hyphens=False)  # fmt: skip
 
@@ -37,7 +37,7 @@ def wrapped(text: str, width: int, first: str = "", rest: str = "") -> list[str]
 def aligned(
     rows: Rows, indent: str = "", header: int = 0, cap: int = 200, numbers: bool = False
 ) -> list[str]:
-    """Rows with their columns lined up; columns of ``numbers`` below the header to the right.
+    """Rows with their columns aligned; columns of ``numbers`` below the header to the right.
 
     A cell wider than ``cap`` pushes what follows.
     """
@@ -57,7 +57,7 @@ def aligned(
 
 
 def fitting_table(rows: Rows, header: int, width: int, indent: str = "  ") -> list[str]:
-    """A table with a rule below its header: as it is, with cells that wrap, or a row at a time."""
+    """A table with a rule below its header: in full, with wrapped cells, or with stacked rows."""
     whole = aligned(ruled(rows) if header else rows, indent, 2 * header, numbers=True)
     if not header or fits(whole, width):
         return whole
@@ -80,7 +80,7 @@ def ruled(rows: Rows, header: int = 1) -> list[Sequence[str]]:
 
 
 def narrowed(rows: Rows, width: int) -> list[int] | None:
-    """The widths of columns that fit when cells of words wrap; None where that is too little."""
+    """The widths of columns when cells of words wrap; None if the table still does not fit."""
     right = amounts(rows[1:]) or [False] * len(rows[0])
     widths = [max(display_width(r[c]) for r in rows) for c in range(len(rows[0]))]
     least = [
@@ -96,7 +96,7 @@ def narrowed(rows: Rows, width: int) -> list[int] | None:
 
 
 def stacked(rows: Rows, width: int, indent: str) -> list[str]:
-    """A row at a time: what it is, and below it each cell behind the head of its column."""
+    """Stacked rows: the first cell, and below it every other cell behind its column's header."""
     heads, out = rows[0], []
     for row in rows[1:]:
         out += wrapped(row[0] or "·", width, indent, indent + "  ")
@@ -108,7 +108,7 @@ def stacked(rows: Rows, width: int, indent: str) -> list[str]:
 
 
 def fitting_steps(rows: Rows, width: int, cap: int, indent: str = "") -> list[str]:
-    """Formulas with their shapes and reasons in columns; below a formula where it is too wide.
+    """Formulas with their shapes and reasons in columns, or below a formula that is too wide.
 
     The first cell of a row may be its number.
     """
@@ -139,7 +139,7 @@ def fits(lines: Sequence[str], width: int) -> bool:
 
 
 def fitting_lines(lines: Sequence[str], width: int) -> list[str]:
-    """Lines as they are, and long ones wrapped below where their words begin."""
+    """The lines, with long ones wrapped and their continuation indented."""
     out = []
     for line in lines:
         if display_width(line) <= width:
@@ -151,13 +151,13 @@ def fitting_lines(lines: Sequence[str], width: int) -> list[str]:
 
 
 def amounts(rows: Rows) -> list[bool]:
-    """Which columns hold numbers alone."""
+    """For each column, whether all its cells are numbers."""
     body = ([c for c in column if c] for column in zip(*rows, strict=True))
     return [bool(b) and all(map(is_amount, b)) for b in body]
 
 
 def is_amount(text: str) -> bool:
-    """Whether a cell holds a number, with its unit or without."""
+    """Whether a cell holds a number, with or without a unit."""
     return _AMOUNT.fullmatch(text) is not None
 
 

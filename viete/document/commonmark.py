@@ -34,7 +34,7 @@ _BLOCKS = frozenset(
 
 
 class SourceLine(NamedTuple):
-    """A line of a source as a page shows it; ``kind`` is 'text', 'code' or 'html'."""
+    """One line of a source, as a page shows it; ``kind`` is 'text', 'code' or 'html'."""
 
     kind: str
     text: Text

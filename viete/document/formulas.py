@@ -1,4 +1,4 @@
-"""Formulas of a document as MathML: the notation's own formulas, and LaTeX in prose."""
+"""Formulas of a document as MathML: formulas of the notation, and LaTeX in prose."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NAMESPACE = "{http://www.w3.org/1998/Math/MathML}"
 
 @cache
 def math(formula: str, display: bool = False) -> str:
-    """A formula as MathML: our own, which stays as it is, or the LaTeX of somebody's prose.
+    """A formula as MathML, from MathML of this program or from LaTeX in prose.
 
     Of either only what is known to be harmless; what cannot be read is shown as it stands.
     """
@@ -96,7 +96,7 @@ def converted(latex: str) -> ElementTree.Element | None:
 
 
 def checked(e: ElementTree.Element, first: bool = False) -> str:
-    """One MathML element, rebuilt from the elements and attributes that are known to be harmless.
+    """One MathML element, rebuilt from an allowed list of elements and attributes.
 
     ``first``: nothing stands before it that a minus could be taken from.
     """

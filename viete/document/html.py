@@ -1,4 +1,4 @@
-"""Documents as one HTML page: nothing is fetched, formulas are MathML, no script runs.
+"""Documents as one HTML page without scripts: formulas are MathML, and nothing is fetched.
 
 All text from a card is escaped, or is converted and parsed before use.
 """
@@ -54,7 +54,7 @@ def write_html(blocks: Iterable[Block]) -> str:
 
 
 def parts(blocks: list[WriterBlock]) -> Iterable[str]:
-    """The elements of a page; its sections are listed below the title, steps link to neighbours."""
+    """The elements of a page; links lead to its sections, and from each step to its neighbours."""
     sections = [b for b in blocks if isinstance(b, Heading) and b.level == 2]
     links = [f'<a href="#s{k}">{prose(b.text.text)}</a>' for k, b in enumerate(sections, 1)]
     count = panels = 0
@@ -195,7 +195,7 @@ def chains(lines: list[Chain]) -> str:
 
 
 def fields(line: Chain) -> str:
-    """Fields to write in, on paper or in the browser."""
+    """Fields to fill in, on paper or in the browser."""
     out = []
     for k, letters in enumerate(line.blanks, 1):
         which = f", entry {k}" * (len(line.blanks) > 1)
@@ -206,7 +206,7 @@ def fields(line: Chain) -> str:
 
 
 def sides(block: SideBySide) -> str:
-    """Places side by side, each with its lines."""
+    """Positions side by side, each with its lines."""
     out = []
     for side in block.sides:
         title = f"<h4>{prose(side.title)}</h4>" if side.title else ""
@@ -215,7 +215,7 @@ def sides(block: SideBySide) -> str:
 
 
 def bracketed(block: Matrix) -> str:
-    """A matrix in brackets, the labels of its rows outside."""
+    """A matrix in brackets, with its row labels outside."""
     last = [f'<th scope="row">{prose(x)}</th>' for x in block.labels] or [""] * len(block.rows)
     rows = "".join(
         f"<tr>{''.join(f'<td>{math(x)}</td>' for x in row)}{label}</tr>"
@@ -227,7 +227,7 @@ def bracketed(block: Matrix) -> str:
 
 
 def register(found: Register) -> str:
-    """All values so far, which stay visible beside a step."""
+    """The values computed so far, shown beside each step."""
     head = "".join(f'<th scope="col">{prose(c)}</th>' for c in found.columns)
     rows = []
     for e in found.entries:

@@ -1,4 +1,4 @@
-"""Documents as LaTeX: written so that it compiles unchanged, and read back.
+"""Documents as LaTeX, which compiles unchanged and can be read back.
 
 The reader knows sections, lists and tables (tabular, longtable) with one row a line. The writer
 makes these, and most people write them; the reader is not a TeX engine.
@@ -124,7 +124,7 @@ def write_block(block: WriterBlock) -> str:
 
 
 def tabulated(table: TextTable) -> str:
-    """A table that may break across pages; a last column of prose is wrapped."""
+    """A table that may break across pages; the text of a last column of prose wraps."""
     rows = [" & ".join(prose(t.text) for t in row) + r" \\" for row in table.rows]
     columns = len(table.header) or max(map(len, table.rows), default=1)
     long = any(len(row) == columns and len(row[-1].text) > WIDE for row in table.rows)
@@ -193,7 +193,7 @@ def read_latex(content: str, file: str) -> list[Block]:
 
 
 def unescaped(text: Text, start: int, end: int) -> Text:
-    """A stretch of the source without its escapes, with its place."""
+    """Part of the source without its escapes, with its place."""
     piece = text.cut(start, end)
     return Text(unescape(piece.text), piece.file, piece.line, piece.column, piece.whole)
 

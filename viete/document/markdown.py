@@ -1,4 +1,4 @@
-"""Documents in Markdown: reading with lines and columns, and writing."""
+"""Documents as Markdown: reading, with lines and columns, and writing."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def column(line: str) -> int:
 
 
 def rule(line: SourceLine, columns: int, offset: int) -> bool:
-    """Whether this is the row of dashes below the header of a table with that many columns."""
+    """Whether a line is the row of dashes below a table's header with that many columns."""
     text = line.text.text.strip()
     return (
         is_row(line, offset) and "|" in text and _RULE.fullmatch(text) is not None
@@ -126,7 +126,7 @@ def rule(line: SourceLine, columns: int, offset: int) -> bool:
 
 
 def is_row(line: SourceLine, offset: int) -> bool:
-    """Whether a line continues a table: every line does, up to a blank one or another block."""
+    """Whether a line continues a table: every line does until a blank line or another block."""
     text = line.text.text
     other = _HEADING.match(text) or _ITEM.match(text) or _BREAK.match(text)
     return (
@@ -181,13 +181,13 @@ _BORDER = re.compile(r"[\\$`|]")  # between cells, or what keeps a bar from bein
 
 
 def markdown(text: str) -> str:
-    """A card's text in Markdown; text that a page would take for HTML is escaped."""
+    """A card's text as Markdown; text that a page would read as HTML is escaped."""
     shown = prose(text, lambda s: re.sub("<(?=[A-Za-z/!?])", "&lt;", re.sub(_ENTITY, "&amp;", s)))
     return _MATH_OR_CODE.sub(lambda m: no_html(m[0]) if m[0][0] == "$" else m[0], shown)
 
 
 def no_html(formula: str) -> str:
-    """A formula with a token's word, such as <b>, escaped: a page would take it for HTML."""
+    """A formula with tokens such as <b> escaped, which a page would read as HTML."""
     return _HTML.sub(lambda m: f"\\lt {m[0][1:]}", formula)
 
 
@@ -203,7 +203,7 @@ _ENTITY = "&(?=(?:lt|amp);)"
 
 
 def check_shown(blocks: list[Block]) -> None:
-    """Refuse a formula that a page of Markdown would take for HTML, and so would not show."""
+    """Raise VieteError for a formula that a page would read as HTML, and so would not show."""
     for text in texts(blocks):
         for m in _MATH.finditer(text.text):
             for at in range(m.start(), m.end()):
@@ -227,7 +227,7 @@ def texts(blocks: list[Block]) -> Iterator[Text]:
 
 
 def prose(text: str, change: Callable[[str], str]) -> str:
-    """``text`` with a change applied outside formulas and code."""
+    """``text`` with a function applied to everything but formulas and code."""
     ticks = re.findall(r"\\?`+", text)
     crossed = any("`" in m[0] for m in _MATH.finditer(text))
     if crossed or len(ticks) % 2 or any(t != "`" for t in ticks):

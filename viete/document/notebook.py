@@ -1,4 +1,4 @@
-"""Documents in a notebook cell: a fragment of HTML that restyles nothing around it.
+"""Documents in a notebook cell: a fragment of HTML whose styles apply only to itself.
 
 It runs no script and fetches nothing, so a saved notebook shows it again. A long document is cut
 after its first blocks and a long table after its first and last rows, and the fragment says what it
@@ -42,7 +42,7 @@ MARKS = str.maketrans("$`*", "＄ˋ∗")  # as signs that are not markup
 
 
 def in_short(blocks: Sequence[Block]) -> list[Block]:
-    """The document with long tables cut in the middle, and cut after its first blocks."""
+    """The document without the middle of long tables, and with only its first blocks."""
     out = list(map(short, blocks[:BLOCKS]))
     if rest := len(blocks) - BLOCKS:
         out += [paragraph(f"… ({rest:,} more)")] * (rest > 0)
@@ -69,19 +69,19 @@ def short(block: Block) -> Block:
 
 
 def cut(text: Text) -> Text:
-    """A text, or the beginning of a long one; the cut may go through a formula."""
+    """A text, or the beginning of a long one; the cut may be inside a formula."""
     if len(text.text) <= CHARACTERS:
         return text
     return Text(beginning(text.text, CHARACTERS).translate(MARKS))
 
 
 def beginning(text: str, most: int) -> str:
-    """The first characters of a text that has more of them."""
+    """The first characters of a text."""
     return text if len(text) <= most else f"{text[:most]}…"
 
 
 def lower(block: Block, levels: int) -> Block:
-    """A heading at a lower level than the notebook's own; any other block unchanged."""
+    """A heading one level below the notebook's headings; any other block unchanged."""
     return heading(block.level + levels, block.text.text) if isinstance(block, Heading) else block
 
 
@@ -95,7 +95,7 @@ def html_part(blocks: Iterable[Block]) -> str:
 
 
 def html_block(block: WriterBlock) -> str:
-    """One block; steps have no links, since a page of many outputs has many first steps."""
+    """One block; steps have no links, since each output of a notebook has its own step 1."""
     if isinstance(block, Panel):
         inside = map(html_block, with_lists(block.blocks))
         return (f"<article><header><h3>{block.number}. {prose(block.title)}</h3></header>"
@@ -107,17 +107,17 @@ def html_block(block: WriterBlock) -> str:
 
 
 def markdown_part(blocks: Iterable[Block]) -> str:
-    """The document as Markdown, its headings below those of the notebook."""
+    """The document as Markdown, with headings below those of the notebook."""
     return render([lower(b, 2) for b in blocks], "md")
 
 
 def latex_part(blocks: Iterable[Block]) -> str:
-    """The document as LaTeX without its preamble, for one that loads amsmath and longtable."""
+    """The document as LaTeX without a preamble, for one that loads amsmath and longtable."""
     return "\n\n".join(latex_blocks(blocks))
 
 
 def latex_blocks(blocks: Iterable[Block]) -> Iterator[str]:
-    """Its blocks; the title is a section, since the document around it has one."""
+    """The blocks of the document as LaTeX; its title becomes a section."""
     for block in with_lists(simple(blocks)):
         if isinstance(block, Heading):
             block = heading(block.level + 1, block.text.text)
@@ -127,7 +127,7 @@ def latex_blocks(blocks: Iterable[Block]) -> Iterator[str]:
 
 @cache
 def style() -> str:
-    """The style sheet of our pages, nested below one element.
+    """The style sheet of our pages, restricted to one element.
 
     Written twice, its class goes before the rules that a notebook has for tables in its outputs.
     """

@@ -1,4 +1,4 @@
-"""Documents as PDF: compiled from Typst by the `typst` package, else from LaTeX by pdfLaTeX."""
+"""PDF documents: compiled from Typst by the `typst` package, or from LaTeX by pdfLaTeX."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PDFLATEX = ("pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-no-shell
 
 
 def compiled_from() -> str:
-    """The format that a PDF is made of here: 'typst', or 'latex' where pdfLaTeX alone is there.
+    """The format that PDFs are compiled from here: 'typst', or 'latex' with only pdfLaTeX.
 
     Raises VieteError where neither is installed.
     """
@@ -30,12 +30,12 @@ def compiled_from() -> str:
 
 
 def compiled(source: str, form: str) -> bytes:
-    """The PDF of a document in 'typst' or 'latex'. Raises VieteError where it does not compile."""
+    """The PDF of a document in 'typst' or 'latex'. Raises VieteError if it does not compile."""
     return by_typst(source) if form == "typst" else by_latex(source)
 
 
 def by_typst(source: str) -> bytes:
-    """The PDF that the `typst` package makes."""
+    """The PDF that the `typst` package compiles."""
     import typst
 
     try:
@@ -46,7 +46,7 @@ def by_typst(source: str) -> bytes:
 
 
 def by_latex(source: str) -> bytes:
-    """The PDF that pdfLaTeX makes."""
+    """The PDF that pdfLaTeX compiles."""
     with TemporaryDirectory() as folder:
         (Path(folder) / "page.tex").write_text(source, "utf-8")
         made = subprocess.run([*PDFLATEX, "page.tex"], cwd=folder, capture_output=True, timeout=120)

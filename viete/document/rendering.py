@@ -16,14 +16,14 @@ PRINTED = (*PAGES, "typst", "pdf")  # of documents that are made for paper too
 
 
 def check_format(what: str, form: str, forms: Sequence[str] = PAGES) -> None:
-    """Raise VieteError where ``form`` is none of the formats that ``what`` is written in."""
+    """Raise VieteError if ``form`` is not a format in which ``what`` is written."""
     if form not in forms:
         known = f"{', '.join(forms[:-1])} or {forms[-1]}"
         raise VieteError(f"the format of {what} must be {known}, not {form!r:.60}")
 
 
 def render(blocks: Sequence[Block], form: str) -> str:
-    """A document whose formulas are in the style ``STYLES[form]``, in a format of `STYLES`."""
+    """A document in a format of `STYLES`, with its formulas already in ``STYLES[form]``."""
     match form:
         case "text":
             from viete.document.text import write_text as write

@@ -1,4 +1,4 @@
-r"""TeX in prose: one parse that gives a formula's Unicode form and says whether it is safe.
+r"""TeX in prose: parses a formula, checks that it is safe, and gives its Unicode form.
 
 Anybody can write a card, and its prose may contain ``$\input{/etc/passwd}$``. `Formula` knows the
 mathematics that our printer and most people write in prose: letters, signs, scripts, fractions,
@@ -87,23 +87,23 @@ _CHARACTERS = {name: sign.lstrip("\\") for name, sign in COMMANDS.items()} | {
 
 
 def escape(text: str) -> str:
-    """Words as LaTeX shows them, with no formula in them."""
+    """Words for LaTeX, with every character of a formula escaped."""
     return "".join(ESCAPES.get(c) or SYMBOLS.get(c, c) for c in text)
 
 
 def guarded(text: str) -> str:
-    """Text of an item or a cell: a bracket or a star that begins it is not an option of LaTeX's."""
+    """The text of an item or a cell; LaTeX must not read a first bracket or star as an option."""
     return re.sub(r"^[\[*]", r"{\g<0>}", text)
 
 
 def formula(tex: str) -> str | None:
-    """The inside of a formula as it may stand between dollar signs; None where it may not."""
+    """A formula between dollar signs that is safe to compile; None for any other text."""
     out = "".join(SYMBOLS.get(c) or (ESCAPES[c] if c == "…" else c) for c in tex)
     return out if out.strip() and is_formula(out) else None
 
 
 def declarations(text: str) -> str:
-    r"""A line of a preamble that gives pdfLaTeX what it has not of the characters of ``text``.
+    r"""A line of a preamble that declares the characters of ``text`` that pdfLaTeX lacks.
 
     A sign is the mathematical one; a letter of another script is shown by its code. Other engines
     take such letters from their fonts, and know no ``\DeclareUnicodeCharacter``.
@@ -119,22 +119,22 @@ def declarations(text: str) -> str:
 
 
 def is_formula(tex: str) -> bool:
-    """Whether TeX, between dollar signs, takes this for mathematics and does nothing else."""
+    """Whether TeX reads this, between dollar signs, as mathematics without side effects."""
     return Formula(tex).sound
 
 
 def without_tex(text: str) -> str:
-    """A sentence with its formulas in Unicode, without the dollar signs."""
+    """A sentence with its formulas in Unicode, without dollar signs."""
     return _MATH.sub(lambda m: to_unicode(m[1]), text)
 
 
 def to_unicode(tex: str) -> str:
-    """The inside of a formula without TeX's commands; what has none, as our own, stays as it is."""
+    """A formula in Unicode, without TeX's commands; unchanged if a command has no Unicode form."""
     return Formula(tex).text if "\\" in tex else tex
 
 
 class Formula:
-    """A recursive descent over TeX's mathematics: its ``text`` in Unicode, and if it is ``sound``.
+    """Recursive descent over a formula in TeX: its ``text`` in Unicode, and if it is ``sound``.
 
     What is not mathematics is passed over, or stands in the text without its backslash.
     """
@@ -145,19 +145,19 @@ class Formula:
         self.text = "".join(self.row(0))
 
     def wrong(self, instead: str = "") -> str:
-        """This is not a formula: what stands in its text there."""
+        """Mark the formula as unsound, and give the ``text`` to show in its place."""
         self.sound = False
         return instead
 
     def peek(self) -> str:
-        """The next token that is not blank, "" at the end."""
+        """The next token that is not blank, or "" at the end."""
         at = self.at
         if at < len(self.tokens) and self.tokens[at].isspace():
             at += 1
         return self.tokens[at] if at < len(self.tokens) else ""
 
     def next(self) -> str:
-        """That token, which is passed."""
+        """The next token that is not blank, which is then passed."""
         if token := self.peek():
             self.at = self.tokens.index(token, self.at) + 1
         return token
@@ -170,7 +170,7 @@ class Formula:
                 self.wrong()
 
     def row(self, depth: int, end: str = "", cells: bool = False) -> list[str]:
-        """Atoms with their scripts, up to ``end``, as Unicode."""
+        """Atoms with their scripts, up to ``end``, in Unicode."""
         out: list[str] = []
         while (token := self.peek()) and token != end:
             if self.tokens[self.at].isspace():
@@ -185,7 +185,7 @@ class Formula:
         return out
 
     def scripts(self, depth: int) -> str:
-        """One script, or several: TeX refuses two of a kind, but takes ``x'^2``."""
+        """The scripts of an atom: at most one of a kind, except primes as in ``x'^2``."""
         out, seen, before = "", set[str](), ""
         while (sign := self.peek()) and sign in "_^'":
             self.next()
@@ -204,7 +204,7 @@ class Formula:
         return out
 
     def argument(self, depth: int, letters: int = 1) -> str:
-        """What a script or a command takes: a group, or one sign, or so many letters of a word."""
+        """The argument of a script or a command: a group, one sign, or some letters of a word."""
         token = self.peek()
         if token == "{":
             return self.atom(depth, group=True)
@@ -218,7 +218,7 @@ class Formula:
         return self.wrong(self.atom(depth) if token and token not in "}&" else "")
 
     def atom(self, depth: int, group: bool = False) -> str:
-        """One sign, word, group or command with what it takes; a ``group`` loses its braces."""
+        """One sign, word, group, or command with its arguments; a ``group`` loses its braces."""
         token = self.next()
         if depth > DEEPEST:
             return self.wrong()
@@ -249,7 +249,7 @@ class Formula:
         return text if name in _NAMED or name in _ESCAPED else self.wrong(text)
 
     def applied(self, name: str, depth: int) -> str:
-        """A font, an accent, a root or a fraction of what follows."""
+        """A font, an accent, a root or a fraction, with its argument."""
         if name in FONTS - _ONE and not (name == "text" and self.peek() == "{"):
             self.wrong()
         if name == "operatorname" and self.peek() == "*":
@@ -275,7 +275,7 @@ class Formula:
         return "ℝ" if (name, inner) == ("mathbb", "R") else inner
 
     def fence(self) -> str:
-        r"""What stands behind ``\left`` or ``\right``."""
+        r"""The bracket behind ``\left`` or ``\right``."""
         token = self.next()
         if token not in _FENCES:
             self.wrong()
@@ -283,7 +283,7 @@ class Formula:
 
 
 def character(name: str) -> str:
-    """The character that a command stands for, its name where there is none."""
+    """The character of a command, or the command's name if it has none."""
     if name in IGNORED:
         return ""
     name = VARIANTS.get(name, name)
@@ -291,12 +291,12 @@ def character(name: str) -> str:
 
 
 def bracketed(inner: str) -> str:
-    """In parentheses, unless it is one name or number."""
+    """A text in parentheses, unless it is one name or number."""
     return inner if re.fullmatch(r"\w+", inner) else f"({inner})"
 
 
 def script(sign: str, inner: str) -> str:
-    """Small letters where Unicode has all of them, else without braces around one word."""
+    """A script in Unicode's small letters, or in braces if some letter has no small form."""
     inner = re.sub(r" ?([-+−/]) ?", r"\1", inner.strip())
     table, small = _SMALL[sign], inner.replace("−", "-")
     if small and all(c in table for c in small) and (len(small) == 1 or not small.isalpha()):

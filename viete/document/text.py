@@ -1,4 +1,4 @@
-"""Documents as text for the terminal: no markup; formulas, shapes and meanings in columns."""
+"""Documents as plain text for the terminal: formulas, shapes and meanings in columns."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ from viete.printable import display_width
 
 
 def write_text(blocks: Iterable[Block]) -> str:
-    """The document, made in Unicode style, within the columns of the terminal."""
+    """The document, with formulas in Unicode, within the columns of the terminal."""
     return "\n".join(lines(blocks, terminal_width())) + "\n"
 
 
 def lines(blocks: Iterable[Block], width: int) -> list[str]:
-    """The lines of a document, a blank one between its blocks."""
+    """The lines of a document, with a blank line between blocks."""
     out: list[str] = []
     for block in with_lists(blocks):
         match block:
@@ -83,7 +83,7 @@ def lines(blocks: Iterable[Block], width: int) -> list[str]:
 
 
 def room(width: int) -> int:
-    """The columns for a table or formulas, where prose has ``width``."""
+    """The columns available to a table or formulas, where prose has ``width``."""
     return max(width, table_width() - terminal_width() + width)
 
 
@@ -102,14 +102,14 @@ def listed(block: ItemList, width: int) -> list[str]:
 
 
 def columns(item: ListItem) -> list[str]:
-    """A formula, its shapes, and its meaning."""
+    """A formula, its shape and its meaning."""
     formula, colon, meaning = item.text.text.partition("$: ")
     notes = "; ".join(plain(n.text).removeprefix("Shape: ") for n in item.notes)
     return [plain(formula + "$" * bool(colon)), notes, plain(meaning)]
 
 
 def chained(chain: Chain) -> str:
-    """One line of numbers, with what it is of before it and what is left out after it."""
+    """One line of numbers, with its name in front and a note on omitted entries behind."""
     text = chain.formula("≈")
     mark = f"({chain.number}) " * bool(chain.number)
     text = f"{text}   ({plain(chain.note)})" if text and chain.note else text or plain(chain.note)
@@ -117,7 +117,7 @@ def chained(chain: Chain) -> str:
 
 
 def bracketed(matrix: Matrix) -> list[str]:
-    """A matrix in brackets, its name before them and the labels of its rows behind."""
+    """A matrix in brackets, with its name in front and its row labels behind."""
     count = len(matrix.rows)
     left, right = ("(", ")") if count == 1 else ("⎛⎜⎝", "⎞⎟⎠")
     body = aligned(matrix.rows, numbers=True)
@@ -134,7 +134,7 @@ def bracketed(matrix: Matrix) -> list[str]:
 
 
 def register(found: Register, width: int) -> list[str]:
-    """All values so far in columns, those of the part before it marked."""
+    """The values so far in columns, with a mark at those of the part before."""
     rows = [["", "value so far", *map(plain, found.columns)]]
     rows += [["▸" if e.now else "", e.name, *e.cells] for e in found.entries]
     out = aligned(rows, "   ", cap=max(12, (width - 24) // max(1, len(found.columns))))
@@ -143,7 +143,7 @@ def register(found: Register, width: int) -> list[str]:
 
 
 def tabulated(table: TextTable, width: int) -> list[str]:
-    """A table with a rule below its header; without one, as numbers under their caption."""
+    """A table with a rule below its header; without a header, numbers under their caption."""
     rows = [[plain(t.text) for t in row] for row in (table.header, *table.rows) if row]
     count = max(map(len, rows), default=0)
     rows = [row + [""] * (count - len(row)) for row in rows]
@@ -153,5 +153,5 @@ def tabulated(table: TextTable, width: int) -> list[str]:
 
 
 def plain(text: str) -> str:
-    """A text without its inline markup, its formulas in Unicode."""
+    """A text without inline markup, with formulas in Unicode."""
     return set_in(text, {"math": to_unicode, "strong": plain, "stress": plain})

@@ -17,7 +17,7 @@ from viete.errors import Text
 
 @dataclass
 class Heading:
-    """A title; ``level`` is 1 for the document's own and greater for what stands below it."""
+    """A title; ``level`` is 1 for the document's title and greater for sections."""
 
     level: int
     text: Text
@@ -53,7 +53,7 @@ class TextTable:
 
 @dataclass
 class CodeBlock:
-    """Lines to be shown as they are, such as a drawing; ``at`` is where they begin in a source.
+    """Lines shown unchanged, such as a drawing; ``at`` is their place in a source.
 
     A drawing may have an SVG ``picture``, or be an image in a ``file``, for formats that show one.
     """
@@ -66,14 +66,14 @@ class CodeBlock:
 
 @dataclass
 class Equations:
-    """Numbered equations in line: left side, right side, what is said about it."""
+    """Numbered equations, aligned: left side, right side, and a note on each."""
 
     rows: list[tuple[str, str, str]]
 
 
 @dataclass(frozen=True)
 class Chip:
-    """One stage of a pipeline; ``now`` is what the step at hand computes."""
+    """One stage of a pipeline; ``now`` is true for the stage of the current step."""
 
     text: str
     now: bool = False
@@ -82,7 +82,7 @@ class Chip:
 
 @dataclass
 class Pipeline:
-    """Stages in their order, one of them marked."""
+    """Stages in order, with the current one marked."""
 
     chips: list[Chip]
 
@@ -119,12 +119,12 @@ class Chain:
 
     @property
     def sides(self) -> list[str]:
-        """What stands behind the signs of equality, each once."""
+        """The sides of the equality, each once."""
         found = dict.fromkeys(t for t in (*self.rows, self.put_in, self.value) if t)
         return [t for t in found if t != self.name]
 
     def formula(self, about: str, blank: Callable[[int], str] = "_".__mul__) -> str:
-        """All of it as one formula; ``about`` is the sign before the digits.
+        """The line as one formula; ``about`` is the sign before the digits.
 
         ``blank`` makes a place to write in, for so many letters.
         """
@@ -137,7 +137,7 @@ class Chain:
 
 @dataclass
 class Column:
-    """What a step does at one place, such as a position of the text; ``place`` is its number."""
+    """A step's content at one place, such as a position of the text; ``place`` is its number."""
 
     title: str
     lines: list[Chain]
@@ -153,7 +153,7 @@ class SideBySide:
 
 @dataclass
 class Panel:
-    """A numbered step with a title of its own."""
+    """A numbered step with a title."""
 
     number: int
     title: str
@@ -162,7 +162,7 @@ class Panel:
 
 @dataclass
 class Matrix:
-    """``name = [rows]``, formulas; ``labels`` stand outside of the brackets, one a row or none."""
+    """``name = [rows]``, of formulas; ``labels`` are outside the brackets, one for each row."""
 
     name: str
     rows: list[list[str]]
@@ -172,7 +172,7 @@ class Matrix:
 
 @dataclass(frozen=True)
 class RegisterRow:
-    """A row of a register: what a value is called, and what it is in every column.
+    """One row of a register: a value's name, and its entry in each column.
 
     ``now``: it was computed last; ``step`` is its step's number; ``heads`` as in `Chain`.
     """
@@ -186,7 +186,7 @@ class RegisterRow:
 
 @dataclass
 class Register:
-    """All values so far, a column for each place."""
+    """The values computed so far, with a column for each place."""
 
     columns: list[str]
     entries: list[RegisterRow]
@@ -195,7 +195,7 @@ class Register:
 
 @dataclass
 class StepsBeside:
-    """Steps, beside each the register as it then is; ``whole`` is that after the last of them."""
+    """Steps, each with the register at that step; ``whole`` is the register after the last step."""
 
     panels: list[Panel]
     registers: list[Register]
@@ -204,7 +204,7 @@ class StepsBeside:
 
 @dataclass
 class ItemList:
-    """Items of one kind that follow each other; ``first`` is the number of the first."""
+    """Consecutive items of one kind; ``first`` is the number of the first item."""
 
     items: list[ListItem] | list[Chain]
     first: int = 0
@@ -235,7 +235,7 @@ def paragraph(text: str) -> Paragraph:
 
 
 def item(text: str, meaning: str = "", numbered: bool = False) -> ListItem:
-    """``text: meaning``, or the text alone where nothing is said about it."""
+    """``text: meaning``, or only the text if it has no meaning."""
     return ListItem(Text(f"{text}: {meaning}" if meaning else text), numbered)
 
 
@@ -258,7 +258,7 @@ def listed(words: Iterable[str]) -> str:
 
 
 def capital(text: str) -> str:
-    """A phrase as a title or a sentence; a symbol at its beginning stays as it is."""
+    """A phrase with a capital letter, unless it begins with a symbol."""
     word = text.split(" ")[0].rstrip(",;:")
     return text[0].upper() + text[1:] if word.isalpha() and len(word) > 1 else text
 
@@ -267,7 +267,7 @@ def capital(text: str) -> str:
 
 
 def with_lists(blocks: Iterable[Block]) -> Iterator[WriterBlock]:
-    """The blocks with items of one kind together; numbers begin anew below a section's title."""
+    """The blocks with consecutive items as lists; numbers restart after a heading."""
 
     def kind(block: Block) -> tuple[type, bool] | None:
         match block:
@@ -296,7 +296,7 @@ def with_lists(blocks: Iterable[Block]) -> Iterator[WriterBlock]:
 
 
 def simple(blocks: Iterable[Block], typst: bool = False) -> Iterator[Block]:
-    """Steps, pipelines and chains as headings, paragraphs and items, for formats without them.
+    """Steps, pipelines and chains as headings, paragraphs and items, for formats that lack them.
 
     Formulas are in LaTeX's style, or in that of ``typst``.
     """
@@ -333,23 +333,23 @@ def simple(blocks: Iterable[Block], typst: bool = False) -> Iterator[Block]:
 
 
 def with_one_pipeline(panels: Iterable[Panel]) -> Iterator[Panel]:
-    """Steps of one stage: on paper it is enough that the first of them shows the pipeline."""
+    """Steps in which only the first of several at one stage shows the pipeline, for paper."""
     for k, p in enumerate(panels):
         yield replace(p, blocks=[b for b in p.blocks if k == 0 or not isinstance(b, Pipeline)])
 
 
 def latex_blank(letters: int) -> str:
-    """A place to write in, as LaTeX."""
+    """A blank to fill in, in LaTeX."""
     return r"\underline{" + r"\qquad" * (1 + letters // 4) + "}"
 
 
 def typst_blank(letters: int) -> str:
-    """A place to write in, as Typst."""
+    """A blank to fill in, in Typst."""
     return f"#box(width: {0.6 * letters:g}em, height: 1.6em, stroke: (bottom: 0.5pt))"
 
 
 def matrix(block: Matrix, typst: bool = False) -> str:
-    """A matrix in brackets as LaTeX or Typst, its labels behind it."""
+    """A matrix in brackets in LaTeX or Typst, with its labels behind it."""
     labels = [x.strip("`") for x in block.labels]
     plain = is_plain(labels)  # else a word might be read as a command
     if typst:
@@ -362,7 +362,7 @@ def matrix(block: Matrix, typst: bool = False) -> str:
 
 
 def registered(register: Register) -> TextTable:
-    """A register as a table; what was computed last has a mark."""
+    """A register as a table, with a mark at the values computed last."""
     rows = []
     for e in register.entries:
         name = f"**${e.name}$**" if e.now else f"${e.name}$"
@@ -380,12 +380,12 @@ def matrix_formula(rows: list[list[str]], typst: bool = False) -> str:
 
 
 def is_plain(labels: list[str]) -> bool:
-    """Whether labels may stand in a formula as they are."""
+    """Whether labels are letters and digits only, so that a formula can contain them unchanged."""
     return all(x.isascii() and x.isalnum() for x in labels)
 
 
 def marked(chip: Chip, typst: bool = False) -> str:
-    """A stage of the pipeline, in a box or in bold where it is this step's."""
+    """A stage of the pipeline; the current one is in a box or in bold."""
     if not chip.now:
         return chip.text
     if not chip.text.startswith("$"):
@@ -401,7 +401,7 @@ Kinds = Mapping[str, Callable[[str], str]]  # how a format writes the kinds of `
 
 
 def inline(text: str) -> Iterator[tuple[str, str]]:
-    """The pieces of a text with their kind: 'text', 'math', 'code', 'strong' or 'stress'."""
+    """A text's pieces, each with its kind: 'text', 'math', 'code', 'strong' or 'stress'."""
     for k, piece in enumerate(_INLINE.split(text)):
         if k % 2 == 0:
             if piece:
@@ -415,12 +415,12 @@ def inline(text: str) -> Iterator[tuple[str, str]]:
 
 
 def set_in(text: str, kinds: Kinds) -> str:
-    """A text with each kind of its pieces written as ``kinds`` says; of no such kind as it is."""
+    """A text whose pieces are each written by the function of their kind, if ``kinds`` has one."""
     return "".join(kinds.get(kind, str)(piece) for kind, piece in inline(text))
 
 
 def marked_items(block: ItemList, prose: Callable[[str], str]) -> str:
-    """Items behind dashes or numbers, with their notes below, as Markdown and Typst have them."""
+    """Items after dashes or numbers, with their notes below, as in Markdown and Typst."""
     out = []
     for number, item in enumerate(block.items, block.first):
         assert isinstance(item, ListItem)

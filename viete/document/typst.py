@@ -1,4 +1,4 @@
-"""Documents as Typst."""
+"""Documents as Typst, which compiles unchanged."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _SPECIAL = re.compile(r"([\\#$_@<>\[\]~`=/+*-])")
 
 
 def prose(text: str) -> str:
-    """Prose to Typst; formulas are Typst's already."""
+    """Prose as Typst; formulas are already Typst."""
     return set_in(text, KINDS)
 
 
 def raw(text: str, block: str = "") -> str:
-    """Characters as they are."""
+    """Characters escaped so that Typst shows them unchanged."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'#raw({block}"{escaped}")'
 
@@ -49,7 +49,7 @@ KINDS: Kinds = {
 
 
 def write_typst(blocks: Iterable[Block]) -> str:
-    """A complete document, made in Typst style."""
+    """A complete Typst document from a tree with formulas in Typst."""
     return HEAD + "\n\n".join(map(write_block, with_lists(simple(blocks, typst=True)))) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""Tensor files and the hub: formats in, safetensors out. This room knows no cards.
+"""Tensor files and the Hugging Face hub: reads all formats, writes safetensors; knows no cards.
 
 `files` is the way in: `open_tensors` looks at a file's first bytes and hands it to the reader of
 its format, in `safetensors_file`, `pickled` (PyTorch), `gguf_file` or `readers` (NumPy, ONNX,

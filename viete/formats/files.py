@@ -34,7 +34,7 @@ Reader = Callable[[TensorFile, Bytes], None]
 
 
 def open_tensors(path: str | os.PathLike[str]) -> TensorFile:
-    """The tensors of `path`, whose format its first bytes tell; none is loaded yet.
+    """The tensors of `path`, in the format of its first bytes; none is loaded yet.
 
     `pickled.read` says what a PyTorch checkpoint's nested tables become.
     """
@@ -78,18 +78,18 @@ def _detect(path: Path) -> tuple[str, Reader, Mapped]:
 
 
 def holds_pickle(path: Path) -> bool:
-    """Whether a zip is PyTorch's, and not NumPy's."""
+    """Whether a zip file is PyTorch's rather than NumPy's."""
     return any(name.split("/")[-1] == "data.pkl" for name in zipfile.ZipFile(path).namelist())
 
 
 def is_text(head: Bytes) -> bool:
-    """Whether the first bytes of a file are words that a person wrote."""
+    """Whether the first bytes of a file are text written by a person."""
     words = head.tobytes().decode("utf-8", "replace").rstrip("\ufffd")  # a character that is cut
     return "\ufffd" not in words and all(c.isprintable() or c in "\t\r\n" for c in words)
 
 
 def _read_index(file: TensorFile, data: Bytes) -> None:
-    """A `*.index.json`, which says which of the files beside it holds which tensor."""
+    """A `*.index.json`, which lists the file of each tensor, next to it."""
     for path, names in safetensors_file.read_index(file, data).items():
         part = _open(path, part=True)
         for name in names:
@@ -102,7 +102,7 @@ def _read_index(file: TensorFile, data: Bytes) -> None:
 
 
 def save_npz(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> None:
-    """Write NumPy arrays to ``path``, whole or not at all. Raises VieteError."""
+    """Write NumPy arrays to ``path``, completely or not at all. Raises VieteError."""
     with replacing(path) as file:
         np.savez(file, **dict(arrays))
 

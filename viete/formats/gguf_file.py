@@ -1,4 +1,4 @@
-"""GGUF, the format of llama.cpp, with its block-quantised tensors.
+"""GGUF, the format of llama.cpp, with block-quantised tensors.
 
 The `gguf` package decodes the quantised blocks. Its reader is not used: it never ends on a header
 that claims a huge array, and it is slow over a real vocabulary.
@@ -22,7 +22,7 @@ PLAIN |= {"I8": "int8", "I16": "int16", "I32": "int32", "I64": "int64"}
 
 
 class ByteCursor:
-    """A place in the file's bytes that never leaves them."""
+    """A position in a file's bytes, which never passes their end."""
 
     def __init__(self, data: Bytes) -> None:
         self.data, self.at = data, 0
@@ -39,7 +39,7 @@ class ByteCursor:
         return int.from_bytes(self.take(size).tobytes(), "little")
 
     def string(self, errors: str = "strict") -> str:
-        """A string behind its length."""
+        """A string, preceded by its length."""
         return self.take(self.number(8)).tobytes().decode(errors=errors)
 
     def value(self, kind: int) -> Any:

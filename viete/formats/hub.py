@@ -35,7 +35,7 @@ _SHARD = r"-\d{5}-of-\d{5}"
 def located(
     source: str | os.PathLike[str], revision: str | None = None, whole: bool = True
 ) -> Path:
-    """The path of a model on this machine, fetched from the hub where it is none.
+    """The path of a model on this machine; a model of the hub is fetched first.
 
     ``revision`` is a branch, tag or commit of the hub's (``step143000``). Without ``whole`` the
     weights stay where they are. Raises VieteError for an id that the hub does not have or does not
@@ -63,12 +63,12 @@ def located(
 
 
 def is_id(name: str) -> bool:
-    """Whether this could be a model of the hub: ``gpt2`` or ``openai-community/gpt2``."""
+    """Whether a name may be a model of the hub: ``gpt2`` or ``openai-community/gpt2``."""
     return _ID.fullmatch(name) is not None and not re.search(r"\.\.|--|[.-]$|\.git$", name)
 
 
 def fetched(name: str, revision: str | None, whole: bool) -> Path:
-    """The folder in the cache, with what is asked for."""
+    """The folder in the cache, with the requested files."""
     hub = library(name)
     with quietly(hub), in_a_sentence(hub, name, revision):
         folder = Path(hub.snapshot_download(name, revision=revision, allow_patterns=list(SMALL)))
@@ -88,7 +88,7 @@ def fetched(name: str, revision: str | None, whole: bool) -> Path:
 
 
 def steps_of_model(name: str) -> list[str]:
-    """The branches and tags of a model that are named by a step, as step1000, in their order.
+    """The branches and tags of a model that name a step, such as step1000, in order.
 
     Raises VieteError for an id that the hub does not have, and where it cannot be reached.
     """
@@ -100,7 +100,7 @@ def steps_of_model(name: str) -> list[str]:
 
 
 def weights_in(files: Sequence[str]) -> list[str]:
-    """Of a repository's files, those that hold its weights, in the best form that there is."""
+    """The files of weights in a repository, in the best format that it has."""
     for name in TENSORS:
         if name not in files:
             continue
@@ -113,7 +113,7 @@ def weights_in(files: Sequence[str]) -> list[str]:
 
 
 def library(name: str) -> Any:
-    """The library, or a sentence that says how to get it."""
+    """The package huggingface_hub, or a VieteError that says how to install it."""
     try:
         import huggingface_hub
         import huggingface_hub.constants
@@ -128,7 +128,7 @@ def library(name: str) -> Any:
 
 
 def is_away(hub: Any, error: Exception) -> bool:
-    """Whether the hub cannot be reached, whichever HTTP client says so; not that it said no."""
+    """Whether an error means that the hub cannot be reached, from any HTTP client."""
     client = {base.__module__.split(".")[0] for base in type(error).__mro__}
     away = isinstance(error, OSError) or bool(client & {"httpx", "httpx2", "requests"})
     return away and not isinstance(error, hub.errors.HfHubHTTPError)
@@ -136,7 +136,7 @@ def is_away(hub: Any, error: Exception) -> bool:
 
 @contextmanager
 def in_a_sentence(hub: Any, name: str, revision: str | None) -> Iterator[None]:
-    """What goes wrong, as one sentence that says what would be right."""
+    """Turn errors of the hub's library into one sentence that says what would be right."""
     try:
         yield
     except Exception as error:
@@ -146,7 +146,7 @@ def in_a_sentence(hub: Any, name: str, revision: str | None) -> Iterator[None]:
 
 
 def refusal(hub: Any, error: Exception, name: str, revision: str | None) -> str | None:
-    """What an error of the library means, or None where it is not about the hub."""
+    """The meaning of an error of the library; None for an error that is not about the hub."""
     e, at = hub.errors, hub.constants.ENDPOINT
     if isinstance(error, e.GatedRepoError):
         return f"its authors want to be asked: do so at {at}/{name}, then hf auth login"
@@ -173,7 +173,7 @@ def refusal(hub: Any, error: Exception, name: str, revision: str | None) -> str 
 
 @contextmanager
 def quietly(hub: Any) -> Iterator[None]:
-    """Progress bars only where a person sees them."""
+    """Show progress bars only on a terminal."""
     bars = hub.utils.are_progress_bars_disabled()
     if not sys.stderr.isatty():
         hub.utils.disable_progress_bars()

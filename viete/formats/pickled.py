@@ -1,4 +1,4 @@
-"""PyTorch's `.pt`, `.pth` and `.bin`: by PyTorch's own restricted loader, which runs no code."""
+"""PyTorch's `.pt`, `.pth` and `.bin`, read by PyTorch's restricted loader, which runs no code."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _leaves(torch: Any, tree: Any, name: str) -> Iterator[tuple[str, Any]]:
 
 
 def _plain(settings: Mapping[Any, Any]) -> dict[str, Any]:
-    """What of a table a config.json could hold."""
+    """The part of a table that a config.json could hold."""
     kinds = bool | int | float | str | None
     return {
         str(k): v for k, v in settings.items()

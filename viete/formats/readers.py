@@ -1,4 +1,4 @@
-"""Readers of `.npy`, `.npz`, ONNX and llama2.c's `.bin`: bytes in, entries of a `TensorFile` out.
+"""Readers of `.npy`, `.npz`, ONNX and llama2.c's `.bin`: each fills a `TensorFile` from bytes.
 
 Each reader checks what a file claims about its tensors before it reads any of their numbers.
 """
@@ -34,13 +34,13 @@ from viete.formats.tensors import (
 
 
 def read_npy(file: TensorFile, data: Bytes) -> None:
-    """A single array, which has no name of its own: it gets NumPy's, 'arr_0'."""
+    """A single array without a name, which gets NumPy's name, 'arr_0'."""
     stream = io.BytesIO(data[:65536].tobytes())
     add_npy(file, "arr_0", stream, data.size, lambda start: data[start:])
 
 
 def read_npz(file: TensorFile, data: Bytes) -> None:
-    """An array a member. Members load whole, so that the zip's checksums are checked."""
+    """One array for each member, loaded in full, so that the zip file's checksums are verified."""
     archive = zipfile.ZipFile(file.path)
     for member in archive.infolist():
         name = member.filename.removesuffix(".npy")
@@ -61,7 +61,7 @@ def read_npz(file: TensorFile, data: Bytes) -> None:
 def add_npy(
     file: TensorFile, name: str, stream: IO[bytes], size: int, load: Callable[[int], Bytes]
 ) -> None:
-    """Take in the array whose header `stream` gives, and whose numbers `load(start)` does.
+    """Add the array whose header is in `stream`, and whose numbers `load(start)` reads.
 
     An array of pickled objects is refused: nothing in a file is executed.
     """
@@ -89,7 +89,7 @@ def add_npy(
 
 
 def read_onnx(file: TensorFile, data: Bytes) -> None:
-    """A graph's initialisers, in the file or in one beside it; neither its nodes nor subgraphs."""
+    """A graph's initialisers, in the file or next to it; nodes and subgraphs are not read."""
     onnx = require("onnx", f"{file.path}: to read an ONNX file")
     model = onnx.ModelProto.FromString(data.tobytes())
     if not model.ir_version or not model.HasField("graph"):
@@ -125,7 +125,7 @@ def read_onnx(file: TensorFile, data: Bytes) -> None:
 
 
 def load_typed(helper: Any, proto: Any, info: TensorInfo, framework: str) -> Any:
-    """A `Load` of numbers in the field of their type."""
+    """A `Load` of the numbers in the field of their type."""
     return from_array(helper.to_array(proto), info, framework)
 
 
@@ -148,7 +148,7 @@ FIRST_IN_VERSION_1 = ("rms_att_weight", "rms_ffn_weight", "rms_final_weight")
 
 
 def is_llama2c(head: bytes) -> bool:
-    """Whether a file begins as one: with the magic word, or with seven sizes that go together."""
+    """Whether a file begins with llama2.c's magic word, or with seven consistent sizes."""
     if head.startswith(MAGIC):
         return True
     if len(head) < 28:
@@ -159,7 +159,7 @@ def is_llama2c(head: bytes) -> bool:
 
 
 def read_llama2c(file: TensorFile, data: Bytes) -> None:
-    """Every tensor's place in the file; together they must fill it exactly."""
+    """The place of each tensor in the file; together they must fill it exactly."""
     head = data[:256].tobytes()
     names, at, sizes_at = list(SHAPES), 28, 0
     if head.startswith(MAGIC):

@@ -43,7 +43,7 @@ LONGEST_HEADER = 100_000_000  # the library's limit
 
 
 def read(file: TensorFile, data: Bytes) -> None:
-    """Every tensor's place in the file; together they must fill it exactly."""
+    """The place of each tensor in the file; together they must fill it exactly."""
     length = int.from_bytes(data[:8].tobytes(), "little")
     if data.size < 8 or length > min(LONGEST_HEADER, data.size - 8):
         raise ValueError(f"its header claims {length} bytes and the file has {data.size}")
@@ -75,7 +75,7 @@ def read(file: TensorFile, data: Bytes) -> None:
 
 
 def read_index(file: TensorFile, data: Bytes) -> dict[Path, list[str]]:
-    """The parts that an index names, with the names of the tensors that are in each."""
+    """The files that an index lists, with the names of the tensors in each."""
     index = _json(data[:LONGEST_HEADER].tobytes())
     places, file.metadata = index.get("weight_map"), index.get("metadata") or {}
     if not isinstance(places, dict) or not isinstance(file.metadata, dict):
@@ -91,7 +91,7 @@ def save_safetensors(
     arrays: Mapping[str, Any],
     metadata: Mapping[str, str] | None = None,
 ) -> None:
-    """Write NumPy arrays or PyTorch tensors to `path`, whole or not at all.
+    """Write NumPy arrays or PyTorch tensors to `path`, completely or not at all.
 
     Anything else that NumPy can read counts too: what has ``shape``, ``dtype`` and ``__array__`` is
     asked for its numbers when it is written, one after the other, sorted by name within a dtype.
@@ -130,7 +130,7 @@ def save_safetensors(
 
 
 def _json(raw: bytes) -> dict[str, Any]:
-    """A JSON table in which no name comes twice."""
+    """A JSON object without repeated keys."""
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         table: dict[str, Any] = {}
@@ -152,7 +152,7 @@ def _json(raw: bytes) -> dict[str, Any]:
 
 
 def _is_text(table: object) -> bool:
-    """Whether this is a table of strings, and of such as UTF-8 can write."""
+    """Whether an object is a table of strings that UTF-8 can encode."""
     if not isinstance(table, dict):
         return False
     words = [*table, *table.values()]

@@ -42,7 +42,7 @@ PATIENCE = 0.7  # seconds without a progress bar
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """What a file says of a tensor before its numbers are read.
+    """The facts about a tensor that a file states, before its numbers are read.
 
     ``shape`` is in NumPy's order. ``dtype`` is the one in the file: ``'float32'``,
     ``'bfloat16'``, ``'float8_e4m3fn'``, ..., or a GGUF quantised type such as ``'Q4_K'``.
@@ -71,7 +71,7 @@ class TensorFile:
         self, name: str, framework: str = "numpy", dtype: str | None = None,
         device: str | None = None,
     ) -> Any:  # fmt: skip
-        """A tensor as a read-only NumPy array, or as a PyTorch tensor of the caller's own.
+        """A tensor as a read-only NumPy array, or as a PyTorch tensor that may be changed.
 
         ``dtype`` converts, and ``device`` is PyTorch's. A safetensors file stays mapped: its
         numbers are read when they are touched, and what is written into a PyTorch tensor goes to
@@ -97,14 +97,14 @@ class TensorFile:
         return array
 
     def load_all(self, framework: str = "numpy") -> dict[str, Any]:
-        """Every tensor, by name."""
+        """All tensors, by name."""
         return {name: self.load(name, framework) for name in self.infos}
 
     def load_many(
         self, names: Iterable[str], framework: str = "numpy", dtype: str | None = None,
         device: str | None = None,
     ) -> Iterator[tuple[str, Any]]:  # fmt: skip
-        """`load` of each name, in order, by threads: the system reads while others convert.
+        """`load` of each name, in order, in threads: some read while others convert.
 
         A bar shows how far it is, where it takes long.
         """
@@ -122,18 +122,18 @@ class TensorFile:
         return f"<{self.path.name}: {self.format}, {len(self.infos)} tensors, {count:,} numbers>"
 
     def add(self, info: TensorInfo, load: Load) -> None:
-        """For the readers: take in a tensor."""
+        """Add a tensor; for the readers."""
         self.refuse(info.name, "")  # a name that is there already is refused
         del self.refused[info.name]
         self.infos[info.name], self.loads[info.name] = info, load
 
     def place(self, info: TensorInfo, start: int, stop: int) -> None:
-        """For the readers: take in a tensor whose numbers are these bytes of the file."""
+        """Add a tensor whose numbers are these bytes of the file; for the readers."""
         assert self.mapped is not None
         self.add(info, Stored(self.mapped, start, stop, info))
 
     def refuse(self, name: str, what: str) -> None:
-        """For the readers: list what is not a tensor that Viète can read."""
+        """Record a tensor that Viète cannot read; for the readers."""
         name.encode()  # a lone surrogate could never be printed
         if name in self.infos or name in self.refused:
             raise ValueError(f"it holds the name '{name}' twice")
@@ -141,7 +141,7 @@ class TensorFile:
 
 
 def in_a_sentence(path: Path, format: str, read: Callable[..., Any], *given: Any) -> Any:
-    """Run a reader of untrusted bytes; what it or its library raises becomes one sentence.
+    """Run a reader of untrusted bytes; turn any error in it into one sentence.
 
     The readers themselves raise ``ValueError`` with what is wrong; the file is named here.
     """
@@ -161,7 +161,7 @@ def in_a_sentence(path: Path, format: str, read: Callable[..., Any], *given: Any
 
 
 class Mapped:
-    """A file in memory; its bytes are read when they are touched.
+    """A memory-mapped file, whose bytes are read on access.
 
     ``bytes`` are all of them, read-only. The file stays open, so that what is mapped later is of
     this very file, even where another has taken its name.
@@ -173,7 +173,7 @@ class Mapped:
         self.bytes: Bytes = np.frombuffer(whole, np.uint8)
 
     def own(self, start: int, stop: int) -> Bytes:
-        """A stretch that is the caller's to write into, which changes no file.
+        """A stretch that the caller may change, without changing the file.
 
         It takes memory where it is touched, for as long as somebody holds it.
         """
@@ -191,7 +191,7 @@ class Mapped:
 
 @dataclass(frozen=True)
 class Stored:
-    """A `Load`: a tensor's little-endian, row-major numbers in a mapped file."""
+    """A `Load` of a tensor's little-endian, row-major numbers in a mapped file."""
 
     mapped: Mapped
     start: int
@@ -202,7 +202,7 @@ class Stored:
         return from_bytes(self.mapped.own(self.start, self.stop), self.info, framework, own=True)
 
     def pieces(self, framework: str) -> Iterator[Any]:
-        """Its numbers in a row, some at a time, each piece forgotten when it is let go."""
+        """The numbers as a vector, in pieces; each piece is freed before the next."""
         size = SIZES[self.info.dtype]
         for at in range(self.start, self.stop, PIECE):
             stop = min(at + PIECE, self.stop)
@@ -211,7 +211,7 @@ class Stored:
 
 
 def converted(load: Load, info: TensorInfo, framework: str, dtype: str, device: str | None) -> Any:
-    """A tensor in another dtype or elsewhere, never both as it was and as it will be in memory."""
+    """A tensor in another dtype or on another device, without two full copies in memory."""
     pieces = load.pieces(framework) if isinstance(load, Stored) else iter([load(framework)])
     if framework == "torch":
         torch = require("torch", "to load tensors for PyTorch")
@@ -228,7 +228,7 @@ def converted(load: Load, info: TensorInfo, framework: str, dtype: str, device: 
 
 
 def numpy_dtype(name: str) -> Any:
-    """NumPy's type of this name, or `ml_dtypes`'."""
+    """NumPy's type of this name, or that of `ml_dtypes`."""
     try:
         return np.dtype(name)
     except TypeError:
@@ -236,7 +236,7 @@ def numpy_dtype(name: str) -> Any:
 
 
 def sibling(path: Path, name: object) -> Path:
-    """The file `name` beside `path`, for a file that names its parts: never one elsewhere.
+    """The file `name` next to `path`, for a file that lists its parts; never in another folder.
 
     Links are followed on both sides, because the Hugging Face cache is made of them.
     """
@@ -250,7 +250,7 @@ def sibling(path: Path, name: object) -> Path:
 
 
 def byte_count(name: str, shape: Iterable[int], itemsize: int) -> int:
-    """The bytes of a dense tensor, or ``ValueError`` for a shape that no array can have."""
+    """The number of bytes of a dense tensor; ``ValueError`` for an impossible shape."""
     sizes = list(shape)
     bad = len(sizes) > 64 or any(type(n) is not int or n < 0 for n in sizes)
     # NumPy wants this even of an empty array: the product of its other axes must fit.
@@ -260,7 +260,7 @@ def byte_count(name: str, shape: Iterable[int], itemsize: int) -> int:
 
 
 def from_bytes(raw: Bytes, info: TensorInfo, framework: str, own: bool = False) -> Any:
-    """Little-endian row-major bytes as an array.
+    """Little-endian, row-major bytes as an array.
 
     NumPy shares the bytes. PyTorch copies them, unless they are the caller's ``own``.
     """
@@ -313,7 +313,7 @@ def info_of(name: str, array: Any) -> TensorInfo:
 
 
 def raw_bytes(array: Any) -> Bytes:
-    """A dense array's numbers, little-endian and row-major; shared where they lie so already."""
+    """A dense array's numbers, little-endian and row-major; not copied if they are so already."""
     if not hasattr(array, "detach"):
         plain = np.asarray(array)
         flat = np.ascontiguousarray(plain, plain.dtype.newbyteorder("<")).reshape(-1)
@@ -326,7 +326,7 @@ def raw_bytes(array: Any) -> Bytes:
 
 
 def in_memory(name: str | Path, arrays: Mapping[str, Any]) -> TensorFile:
-    """Arrays as if they were a file of tensors; ``name`` is what they are called in errors.
+    """Arrays as a file of tensors; ``name`` is their name in errors.
 
     Nothing is copied for the library that they are of: a PyTorch tensor is loaded as itself,
     without its gradient. Raises VieteError for what is not a dense array of a known dtype.
@@ -344,14 +344,14 @@ def in_memory(name: str | Path, arrays: Mapping[str, Any]) -> TensorFile:
 
 
 def itself(array: Any, info: TensorInfo, framework: str) -> Any:
-    """An array that is in memory, in a framework's form."""
+    """An array in memory, as an array of a framework."""
     own = framework == "torch" and hasattr(array, "detach")
     return array.detach() if own else from_array(array, info, framework)
 
 
 @contextmanager
 def bar(total: int, what: str) -> Iterator[Callable[[int], None]]:
-    """A progress bar on standard error, where that is a terminal, after a moment of patience.
+    """A progress bar on standard error, if that is a terminal, after a short delay.
 
     Yields what is told of every number more that is done.
     """
@@ -376,7 +376,7 @@ def bar(total: int, what: str) -> Iterator[Callable[[int], None]]:
 
 @contextmanager
 def on_device(device: object) -> Iterator[None]:
-    """PyTorch is used on a device within. Raises VieteError, saying why, where it cannot be."""
+    """A block in which PyTorch uses a device. Raises VieteError with the reason if it cannot."""
     try:
         yield
     except (RuntimeError, AssertionError, ValueError, TypeError) as error:
@@ -385,7 +385,7 @@ def on_device(device: object) -> Iterator[None]:
 
 
 def require(module: str, why: str, extra: str = "") -> Any:
-    """An optional package, imported now, or the sentence that says how to get it.
+    """An optional package, imported here; VieteError with how to install it if it is missing.
 
     ``extra`` is what of Viète brings it, where that has another name.
     """

@@ -100,7 +100,7 @@ class Parameter:
 
     @property
     def from_config(self) -> bool:
-        """Whether its numbers come from a config, not from training (``config KEY`` as tensor)."""
+        """Whether the numbers are in a config (``config KEY`` as tensor) and are not trained."""
         return self.checkpoint.startswith("config ")
 
 

@@ -123,7 +123,7 @@ class Size(Interned):
 
     @lru_cache(SEEN)  # noqa: B019 (what it holds is values, and bounded)
     def show(self, style: str) -> str:
-        """In one of the three spellings, or as 'mathml' has it, highest degree first."""
+        """The size in one of the three spellings or in MathML, highest degree first."""
         if not self.terms:
             return "0"
         shown = []
@@ -216,7 +216,7 @@ def size_of(
 
 @lru_cache(SEEN)
 def size_of_number(e: Num) -> Size:
-    """A number as a size; a node is found sooner than a fraction."""
+    """A number as a size, cached by its node."""
     return Size.of(e.value)
 
 

@@ -23,7 +23,7 @@ _BULLET = re.compile(r"^- \$(.+?)\$:?\s*(.*)$")
 
 @dataclass(frozen=True)
 class Argument:
-    """An argument of a function: its symbol, the names of its sizes, its default."""
+    """An argument of a function: its symbol, the names of its sizes, and its default."""
 
     symbol: Symbol
     pattern: tuple[Symbol, ...] = ()
@@ -47,7 +47,7 @@ class Function:
         return Signature(self.name, least, len(self.arguments), self.semi)
 
     def of(self, *args: Expr, name: str = "") -> Apply:
-        """It applied to arguments, if given by another name."""
+        """The function applied to arguments, perhaps under another name."""
         return Apply(name or self.name, args, self.semi if len(args) > self.semi else 0)
 
 
@@ -65,7 +65,7 @@ def library() -> dict[str, Function]:
 
 
 def in_force(own: Sequence[Function]) -> dict[str, Function]:
-    """All functions of a card by name, each definition with the names it meant where it stood.
+    """All functions of a card by name, each definition with the names valid where it was written.
 
     A card's function hides the library's of that name from what comes after it, not from the
     library. The hidden one is still there, as ``softmax_library``.
@@ -83,7 +83,7 @@ def in_force(own: Sequence[Function]) -> dict[str, Function]:
 
 @cache
 def second_names() -> dict[str, Function]:
-    """The library's functions by the names that nothing of a card's can hide.
+    """The library's functions under names that no name of a card can hide.
 
     Every card knows them, also one that hides none: a rewriting may leave out the value or the
     function that hid one, and what it wrote before still means the same.
@@ -92,12 +92,12 @@ def second_names() -> dict[str, Function]:
 
 
 def behind(name: str) -> str:
-    """What a function of the library is called in a card whose own names hide it."""
+    """The second name of a library function that a name of the card hides."""
     return f"{name}_library"
 
 
 def resolved(e: Expr, hidden: Collection[str]) -> Expr:
-    """A formula that means the library's functions by the names in ``hidden``."""
+    """A formula with second names for the library's functions in ``hidden``."""
 
     def rule(x: Expr) -> Expr | None:
         return replace(x, op=behind(x.op)) if isinstance(x, Apply) and x.op in hidden else None
@@ -106,7 +106,7 @@ def resolved(e: Expr, hidden: Collection[str]) -> Expr:
 
 
 def with_defaults(e: Apply, functions: Mapping[str, Function]) -> tuple[Expr, ...]:
-    """A function's arguments, those left away with their defaults."""
+    """A function's arguments, with defaults for the missing ones."""
     function = functions.get(e.op)
     if function is None:
         return e.args
@@ -118,7 +118,7 @@ def inlined(
     e: Apply, functions: Mapping[str, Function], around: Collection[str] = (),
     taken: Collection[str] = (),
 ) -> Expr:  # fmt: skip
-    """A function's definition with what it is applied to put in; see `substitute`.
+    """A function's definition with the arguments put in; see `substitute`.
 
     The sizes that it names are said as ``rows(x)`` and ``cols(x)`` of its arguments, which
     `viete.analysis.row_counts` has the names of.
@@ -136,7 +136,7 @@ def inlined(
 
 
 def is_argument(e: Expr) -> TypeGuard[Ref]:
-    """Whether it is an argument of the function in whose body it stands."""
+    """Whether a formula is an argument of the function in whose body it occurs."""
     return isinstance(e, Ref) and e.symbol.kind == "argument"
 
 
@@ -179,7 +179,7 @@ def parse_function(
 
 
 def divided(tokens: list[Token], *signs: str) -> list[list[Token]]:
-    """The parts between signs that stand outside all brackets."""
+    """The parts between signs outside all brackets."""
     cuts = pairwise([-1, *top_level(tokens, *signs), len(tokens)])
     return [tokens[a + 1 : b] for a, b in cuts]
 

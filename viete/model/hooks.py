@@ -244,7 +244,7 @@ class Hooked(Starting):
         return out, run, named, names
 
     def comes_after(self, name: str, end: str) -> bool:
-        """Whether a name belongs to a block at or beyond the end, or to what follows the blocks."""
+        """Whether a name belongs to a block from the end on, or to values after the blocks."""
         if name not in self.names:
             return False
         last = int(end.split(".")[1]) + end.endswith("post")
@@ -252,7 +252,7 @@ class Hooked(Starting):
         return layer >= last if layer is not None else not self.names.comes_first(general)
 
     def comes_before(self, name: str, first: str) -> bool:
-        """Whether a name belongs to a block before the first, or to a value before the blocks."""
+        """Whether a name belongs to a block before the first, or to values before the blocks."""
         if name not in self.names:
             return False
         start = int(first.split(".")[1]) + first.endswith("post")

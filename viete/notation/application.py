@@ -23,7 +23,7 @@ Called = tuple[Ref, list[Script]]  # a function, and scripts of what it gives
 
 
 def application(parser: Parser, base: str, t: Token) -> Expr | None:
-    """The call whose name's letter ``base`` has been read; None where none begins there."""
+    """The call of a function with the base letter ``base``; None if no call begins here."""
     start = parser.pos
     called = function_at(parser, base, t)
     if called is None:
@@ -39,7 +39,7 @@ def application(parser: Parser, base: str, t: Token) -> Expr | None:
 
 
 def composition(parser: Parser) -> Expr | None:
-    """``(f ∘ g)(x)``, where what the bracket that opens here holds is a composition."""
+    """``(f ∘ g)(x)``, if the bracket that opens here contains a composition."""
     t = parser.peek
     if t.text != "(" or t.kind != "op" or not parser.scope.operators:
         return None
@@ -54,7 +54,7 @@ def composition(parser: Parser) -> Expr | None:
 
 
 def function_at(parser: Parser, base: str, t: Token) -> Called | None:
-    """The function of this letter that is applied or composed here, and the scripts left over."""
+    """The function with this base letter that is applied or composed here, and unused scripts."""
     if all(s.base != base for s in parser.scope.operators):
         return None
     items = parser.scripts()
@@ -98,7 +98,7 @@ def worded(parser: Parser, script: Script) -> Script:
 
 
 def functions_alone(parser: Parser) -> Scope:
-    """The scope in which names are those of functions."""
+    """The scope in which every name is the name of a function."""
     symbols: dict[str, list[Symbol]] = {}
     for symbol in parser.scope.operators:
         symbols.setdefault(symbol.base, []).append(symbol)
@@ -106,7 +106,7 @@ def functions_alone(parser: Parser) -> Scope:
 
 
 def named(parser: Parser) -> Ref:
-    """The function that is named here, as a composition needs one."""
+    """The name of a function, as part of a composition."""
     t = parser.peek
     accented = t.kind == "accent" or parser.at_accent_word()
     base = parser.accent() if accented else parser.next().text
@@ -121,7 +121,7 @@ def named(parser: Parser) -> Ref:
 
 
 def chain(parser: Parser, first: Ref) -> list[Expr]:
-    """The functions that ∘ stands between, from the left; dots between two are all between."""
+    """The functions joined by ∘, from the left; dots stand for all functions between two."""
     items: list[Ref | Token] = [first]
     while parser.accept("∘"):
         dots = parser.accept("...")
@@ -155,14 +155,14 @@ def steps_down(a: Ref, b: Ref) -> bool:
 
 
 def differing(a: Ref, b: Ref) -> list[int]:
-    """The slots in which two members of a family differ; none for two of different families."""
+    """The slots in which two members of a family differ; empty for different families."""
     if a.symbol is not b.symbol:
         return []
     return [k for k, (x, y) in enumerate(zip(a.index, b.index, strict=True)) if x is not y]
 
 
 def before(index: Expr) -> Expr:
-    """The number of the block before, as it is written."""
+    """The number of the block before, as people write it."""
     match index:
         case Num(value):
             return num(value - 1)
@@ -193,7 +193,7 @@ def between(parser: Parser, top: Ref, bottom: Ref | Token, dots: Token) -> Expr:
 
 
 def of(parser: Parser, functions: Sequence[Expr], t: Token) -> Expr:
-    """Functions one after the other, the last first, of what stands in the parentheses here."""
+    """The functions, the last one first, applied to the arguments in the parentheses here."""
     opened = parser.expect("(")
     args = [parser.expression()]
     while parser.accept(",", ";"):
@@ -212,7 +212,7 @@ def of(parser: Parser, functions: Sequence[Expr], t: Token) -> Expr:
 
 
 def head(f: Expr) -> Ref:
-    """The function of a call, or of a composition one for each block."""
+    """The function of a call, or of a composition over blocks."""
     f = f.body if isinstance(f, Bind) else f
     assert isinstance(f, Ref)
     return f

@@ -25,7 +25,7 @@ _ESCAPED = re.compile(r"\\([_$%&#{} ])")
 
 
 def barred(parser: Parser, t: Token) -> Expr | None:
-    """The vector of the token that stands under the bar here; None where the bar is of a name."""
+    """The vector of the token under the bar here; None if the bar belongs to a name."""
     vector = parser.scope.vector
     if t.text not in TOKEN_BARS or vector is None:
         return None
@@ -64,7 +64,7 @@ def barred(parser: Parser, t: Token) -> Expr | None:
 
 
 def spelled(raw: str) -> str:
-    """The text that stands under a bar as it is written."""
+    """The text under a bar, without TeX's escapes."""
     plain = raw.strip()
     if _QUOTED.fullmatch(plain):
         return unquoted(plain)
@@ -73,13 +73,13 @@ def spelled(raw: str) -> str:
 
 
 def in_font(written: str) -> str | None:
-    """The text within ``\\text{…}`` or another font; None of anything else."""
+    r"""The text in ``\text{…}`` or another font; None for any other text."""
     font = _FONT.fullmatch(written)
     return None if font is None else _ESCAPED.sub(r"\1", font[1])
 
 
 def entry(parser: Parser, inside: list[Token]) -> Expr | None:
-    """An entry of the text that runs, ``t_j`` or ``\\text{token}_j``; None of anything else."""
+    r"""An entry of the run's text, ``t_j`` or ``\text{token}_j``; None for anything else."""
     if len(inside) < 3 or inside[0].kind != "word" or inside[1].text != "_":
         return None
     inner = parser.part([*inside, end_token(inside[-1])])

@@ -37,7 +37,7 @@ class Script:
 
 
 def parse_name(source: Text, kind: str, indices: set[str]) -> Symbol:
-    """Read a name that is being declared, such as ``W_Q^{i,h}``; no other names are needed."""
+    """Parse a name in its declaration, such as ``W_Q^{i,h}``, without other names."""
     tokens = tokenize(source)
     parser = Cursor(source, tokens, Scope())
     base = parser.accent() if parser.peek.kind == "accent" or parser.at_accent_word() else None
@@ -57,7 +57,7 @@ def parse_name(source: Text, kind: str, indices: set[str]) -> Symbol:
 
 
 def top_level(tokens: Sequence[Token], *signs: str, start: int = 0) -> Iterator[int]:
-    """The positions from ``start`` on of what is one of the ``signs``, outside all brackets."""
+    """The positions from ``start`` on of ``signs`` outside all brackets."""
     depth = 0
     for k in range(start, len(tokens)):
         kind, text = tokens[k][:2]
@@ -68,7 +68,7 @@ def top_level(tokens: Sequence[Token], *signs: str, start: int = 0) -> Iterator[
 
 
 def end_token(before: Token) -> Token:
-    """The end of a part whose next token in the whole is ``before``."""
+    """The end token of a part of a formula; ``before`` is the next token of the whole."""
     return Token("end", "", before.start, before.start)
 
 
@@ -129,7 +129,7 @@ class Cursor:
             raise self.error(why, self.peek)
 
     def node(self, e: Expr, start: Token | Expr) -> Expr:
-        """Say that a node is the stretch of text from ``start`` to the last token read."""
+        """Record that a node is the text from ``start`` to the last token read."""
         first = start.start if isinstance(start, Token) else self.spans.get(start, (0, 0))[0]
         span = first, self.tokens[self.pos - 1].end if self.pos else first
         self.spans[e] = span
@@ -139,7 +139,7 @@ class Cursor:
         return e
 
     def deeper(self) -> None:
-        """One more bracket, sign or factor; Python's own stack must never decide."""
+        """Count one more bracket, sign or factor, to stop before Python's recursion limit."""
         self.depth += 1
         if self.depth > MAX_NESTING:
             raise self.error(
@@ -166,14 +166,14 @@ class Cursor:
         return primed(f"{mark.text}{{{inner}}}", self.primes())
 
     def primes(self) -> str:
-        """The primes that stand here."""
+        """The primes at this place."""
         found = ""
         while self.accept("'"):
             found += "'"
         return found
 
     def script_group(self, sign: str) -> list[Script]:
-        """The items of one ``_…`` or ``^…``, whose sign has been read."""
+        """The items of one ``_…`` or ``^…``, after its sign."""
         if opened := self.accept("{"):
             end = next(top_level(self.tokens, "}", start=self.pos), None)
             if end is None:
@@ -207,7 +207,7 @@ class Cursor:
         return items
 
     def scripted_name(self, base: str) -> tuple[str, list[Script]]:
-        """A base with the primes that stand among its scripts, and these: ``W_Q'^i`` is of W'."""
+        """A base letter and its scripts, with primes moved to the base: ``W_Q'^i`` is of W'."""
         items = self.scripts()
         while primes := self.primes():
             base = primed(base, primes)

@@ -17,7 +17,7 @@ from viete.notation.tree import Apply, Expr, Num, Slot, Symbol, num
 
 @dataclass(frozen=True)
 class Heads:
-    """A ``letter`` for two: a ``group`` and the ``member`` of it, of which there are ``each``.
+    """One ``letter`` for the heads of all groups: a ``group``, and one of its ``each`` ``member``s.
 
     ``families`` are the symbols that have both letters.
     """
@@ -30,28 +30,28 @@ class Heads:
 
     @cached_property
     def names(self) -> Mapping[Symbol, Symbol]:
-        """Families by the names that they have with one letter for the two."""
+        """The families with a group and a member, by their names with one letter of heads."""
         return {
             Symbol(s.kind, s.base, self.joined(s.sub), self.joined(s.sup)): s for s in self.families
         }
 
     @cached_property
     def symbols(self) -> dict[str, list[Symbol]]:
-        """These names by their first letters."""
+        """These names by their base letters."""
         out: dict[str, list[Symbol]] = {}
         for s in self.names:
             out.setdefault(s.base, []).append(s)
         return out
 
     def joined(self, slots: tuple[Slot, ...]) -> tuple[Slot, ...]:
-        """The scripts of a name with one letter for the two."""
+        """The scripts of a name, with one letter of heads for group and member."""
         put = Slot(self.letter, True)
         kept = (put if s == Slot(self.group, True) else s for s in slots)
         both = Slot(self.member, True) in slots
         return tuple(s for s in kept if s != Slot(self.member, True)) if both else slots
 
     def counted_by(self, e: Expr) -> bool:
-        """Whether an index counts heads: h is in it, or h'."""
+        """Whether an index counts heads: it contains h or h'."""
         return any(unprimed(letter)[0] == self.letter for letter in e.free)
 
 
@@ -68,7 +68,7 @@ def place_of(head: Expr, each: Expr) -> Apply:
 
 
 def head_of(group: Expr) -> tuple[Expr, Expr] | None:
-    """The head of which this is the `group_of`, and how many a group has."""
+    """The head h of ``⌈h / R⌉`` and R; None for any other formula."""
     match group:
         case Apply("neg", (Apply("floor", (Apply("neg", (Apply("div", (head, each)),)),)),)):
             return head, each
@@ -76,7 +76,7 @@ def head_of(group: Expr) -> tuple[Expr, Expr] | None:
 
 
 def joint(group: Expr, place: Expr) -> Expr | None:
-    """The head whose group and place these are."""
+    """The head with this group and this place in the group."""
     match place:
         case Apply("add", (Apply("mod", (Apply("sub", (head, Num(one))), each)), Num(other))):
             if one == other == 1 and group == group_of(head, each):

@@ -20,7 +20,7 @@ def parse_range(source: Text, scope: Scope) -> tuple[str, Expr, Expr]:
 def parse_range_of(
     source: Text, tokens: list[Token], scope: Scope
 ) -> tuple[str, Expr, Expr]:  # fmt: skip
-    """As `parse_range`, for tokens of the source; the last of them is an end."""
+    """As `parse_range`, from the tokens of the source; the last one is an end."""
     cut = next((k for k, t in enumerate(tokens) if t.text == "..."), None)
     if cut is None or len(tokens) < 5 or tokens[0].kind != "word" or tokens[1].text != "=":
         raise source.error("expected a range such as i = 1, …, N")
@@ -40,7 +40,7 @@ def parse_range_of(
 
 
 def parse_left(source: Text, letters: set[str], scope: Scope) -> Ref:
-    """Parse the left side of an equation: a name; a derivative may be of any block: ``∂x^{i-1}``.
+    """Parse the left side of an equation: a name, or a derivative of any block: ``∂x^{i-1}``.
 
     An index that is a formula over one of the ``letters`` stands in that letter's place; other
     formulas are labels as yet.
@@ -66,7 +66,7 @@ def parse_left(source: Text, letters: set[str], scope: Scope) -> Ref:
 
 
 def own_letters(source: Text, scope: Scope) -> set[str]:
-    """The index letters that a question or a claim introduces, such as j and k' in ``A_{j,k'+1}``.
+    """The index letters that a question or claim introduces, as j and k' in ``A_{j,k'+1}``.
 
     They are small letters that stand in an index, in scripts or brackets, and that are not names of
     the scope, and no word of a vocabulary that needs no quotes. With primes a letter is another

@@ -43,20 +43,20 @@ PRIMES = {"'": 1, "’": 1, "′": 1, "″": 2, "‴": 3}
 
 
 def unprimed(base: str) -> tuple[str, str]:
-    """A base without its letter's primes, and these: ``tilde{A}`` and ``'`` of ``tilde{A'}``."""
+    """A base and its letter's primes, separately: ``tilde{A}`` and ``'`` of ``tilde{A'}``."""
     inner = base.rstrip("}")
     plain = inner.rstrip("'")
     return plain + base[len(inner) :], inner[len(plain) :]
 
 
 def primed(base: str, primes: str) -> str:
-    """A base whose letter has more primes: with one, ``tilde{A}`` is ``tilde{A'}``."""
+    """A base with more primes on its letter: ``tilde{A}`` with one is ``tilde{A'}``."""
     inner = base.rstrip("}")
     return inner + primes + base[len(inner) :]
 
 
 def accent_of(base: str) -> tuple[str, str]:
-    """A base's outermost accent, and what stands under it: '' and the base where there is none."""
+    """A base's outermost accent and the base below it; '' and the base if it has no accent."""
     accent, _, under = base.partition("{")
     return (accent, under[:-1]) if under and accent in ACCENTS else ("", base)
 
@@ -158,7 +158,7 @@ def split(text: str) -> tuple[Token, ...]:
 
 
 def with_primes(tokens: Iterator[Token]) -> Iterator[Token]:
-    """The primes right after a letter or a word are part of it: ``h'`` is one token."""
+    """Join primes with the letter or word before them: ``h'`` is one token."""
     before = None
     for t in tokens:
         behind = before and before.kind == "word" and before.end in (t.start, t.end)
@@ -240,7 +240,7 @@ def scan(text: str) -> Iterator[Token]:
 
 
 def no_character(text: str, i: int) -> Unreadable:
-    """The error for a character that the notation does not use."""
+    """The error for a character that is not part of the notation."""
     c = text[i]
     if c == "." and (m := _HOOK.fullmatch(text.strip())):
         return Unreadable(
@@ -250,7 +250,7 @@ def no_character(text: str, i: int) -> Unreadable:
 
 
 def code_point(c: str) -> str:
-    """The name of a character and what to write for it; empty for most of ASCII."""
+    """The name of a character, and a replacement; empty for most of ASCII."""
     if c == '"':
         return " alone; a word stands between two of them"
     if c.isascii():
@@ -301,7 +301,7 @@ def command(text: str, i: int) -> tuple[tuple[Token, ...], int]:
 
 
 def under_bar(text: str, bar: str, i: int, end: int) -> tuple[Token, ...]:
-    """The bar at ``i`` with what stands in braces under it, if that is a text and reads as no name.
+    """The bar at ``i`` with the text in braces under it; None if the text reads as a name.
 
     Nothing otherwise: then a name, with a bar, follows.
     """
@@ -326,7 +326,7 @@ def under_bar(text: str, bar: str, i: int, end: int) -> tuple[Token, ...]:
 
 
 def reads_as_name(text: str) -> bool:
-    """Whether a text begins with a name and has the signs of scripts at most."""
+    """Whether a text begins with a name and contains no other signs than scripts."""
     try:
         tokens = list(scan(text))
     except Unreadable:
@@ -342,7 +342,7 @@ def reads_as_name(text: str) -> bool:
 
 
 def in_font(text: str, i: int, name: str, end: int) -> tuple[tuple[Token, ...], int]:
-    """``\\text{a word}``, whose command ends at ``end``: its letters in one."""
+    r"""``\text{a word}``, whose command ends at ``end``, as one token."""
     font = _FONT.match(text, end)
     if font is None:
         braced = _BRACED.match(text, end)

@@ -137,7 +137,7 @@ def scripted(
 
 
 def named(function: str, tag: str = "mi", about: str = "") -> str:
-    """The name of a function, upright."""
+    """The name of a function, in upright letters."""
     return f"<{tag}{about}{attribute('call', function)}>{escape(function)}</{tag}>"
 
 
@@ -148,12 +148,12 @@ def one(text: str) -> str:
 
 
 def enclosed(text: str) -> str:
-    """In parentheses."""
+    """An element in parentheses."""
     return f"<mrow>{with_signs(f'({text})', tall=is_tall(text))}</mrow>"
 
 
 def is_tall(text: str) -> bool:
-    """Whether brackets should grow with an element; others must not, since growth leaves space."""
+    """Whether brackets should grow with an element; growing brackets add space around others."""
     return _TALL.search(text) is not None
 
 
@@ -222,7 +222,7 @@ class MathML(Printer, style="mathml"):
         return self.small(e)
 
     def ref(self, e: Ref, extra: tuple[Expr, ...]) -> str:
-        """As `Printer.ref`; an argument of a function has no key: it is no value of the card."""
+        """As `Printer.ref`; an argument of a function has no key, since no value has its name."""
         sub, sup = self.slots(e, self.label)
         sub += map(self.small, extra)
         about = self.about(e, extra)

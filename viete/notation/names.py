@@ -16,7 +16,7 @@ TRANSPOSE = frozenset(("T", "⊤"))
 
 
 class NameParser(Cursor):
-    """A cursor that finds the meanings of names in the formula's scope."""
+    """A cursor that resolves names: it finds their symbols in the formula's scope."""
 
     def token(self, text: str, at: Token | tuple[int, int]) -> Num:
         """The number of a word of the vocabulary."""
@@ -54,7 +54,7 @@ class NameParser(Cursor):
             self.pos, self.tokens = start, tokens
 
     def last_block(self) -> Expr | None:
-        """The last block: what N and L mean as a block index, and in no other script."""
+        """The last block, which N and L mean as a block index, and in no other script."""
         last = self.scope.last
         alone = not self.script and len(set(last.values())) == 1
         return last.get(self.block) or (next(iter(last.values())) if alone else None)
@@ -66,7 +66,7 @@ class NameParser(Cursor):
         return any(scripted or not (s.sub or s.sup) for s in group)
 
     def behind(self, base: str) -> str:
-        """A base with the primes after its scripts; the scripts are not read yet."""
+        """A base with the primes after its scripts; the cursor stays before the scripts."""
         start = self.pos
         if base not in self.scope.symbols and self.peek.kind == "op":
             base, _ = self.scripted_name(base)
@@ -74,7 +74,7 @@ class NameParser(Cursor):
         return base
 
     def function_name(self, t: Token) -> tuple[str | None, int]:
-        """The function that begins here, and the number of tokens of its own subscripts.
+        """The function that begins here, and the number of tokens of its subscripts.
 
         Of RoPE, RoPE_pairs and RoPE_pairs_after the longest that there is.
         """
@@ -92,7 +92,7 @@ class NameParser(Cursor):
     def match(
         self, base: str, items: list[Script]
     ) -> tuple[Symbol, list[Script], list[Script]] | None:
-        """The best declared symbol, its index scripts, and the scripts left over."""
+        """The best matching symbol, its index scripts, and the unused scripts."""
         if not items:  # most names: they stand in scripts
             bare = [s for s in self.scope.symbols.get(base, ()) if not s.sub and not s.sup]
             if len(bare) < 2:
@@ -142,7 +142,7 @@ class NameParser(Cursor):
     def second_name(
         self, base: str, items: list[Script]
     ) -> tuple[Callable[[], Expr], list[Script]] | None:
-        """The meaning of a name that is not a value of the card, and the scripts left over."""
+        """The meaning of a name that is not a value of the card, and its unused scripts."""
         below = [s for s in items if s.sign == "_"]
         most = min(len(below), 1)  # such a name has one label, as W_U does
         for k in range(most, -1 if base not in self.scope.indices else 0, -1):
@@ -151,12 +151,12 @@ class NameParser(Cursor):
         return None
 
     def goes_on(self, item: Script) -> bool:
-        """Whether a superscript continues after a comma, as an index does and a power does not."""
+        """Whether a superscript follows a comma: it is an index, since powers have no commas."""
         before = self.source.text[: item.tokens[0].start].rstrip()
         return item.sign == "^" and item.label not in TRANSPOSE and before.endswith(",")
 
     def begins(self, symbol: Symbol, items: list[Script]) -> bool:
-        """Whether the scripts are those of ``symbol`` with some index letters left out."""
+        """Whether the scripts are those of ``symbol`` with some index letters missing."""
         return all(
             all(g.index or g.text == s.label for g, s in zip(slots, given, strict=False))
             and all(g.index for g in slots[len(given) :])
@@ -165,7 +165,7 @@ class NameParser(Cursor):
         )
 
     def unknown(self, base: str, items: list[Script], loose: bool, t: Token) -> VieteError:
-        """The error for a name that is not a declared one; ``loose``: its script may go on."""
+        """The error for an undeclared name; ``loose``: its script may continue."""
         end = self.tokens[self.pos - 1].end
         if loose and not self.scope.splits(self.peek.text):
             end = self.peek.end  # d_model is one name, whatever begins like it

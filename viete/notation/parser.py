@@ -72,7 +72,7 @@ def parse(source: Text | str, scope: Scope) -> Expr:
 
 
 def parse_tokens(source: Text, tokens: list[Token], scope: Scope) -> Expr:
-    """Parse the expression that ``tokens`` of the source form; the last of them is an end.
+    """Parse ``tokens`` of the source as one expression; the last token is an end.
 
     Raises VieteError as `parse` does.
     """
@@ -83,7 +83,7 @@ def parse_tokens(source: Text, tokens: list[Token], scope: Scope) -> Expr:
 
 
 def bounded(e: Expr, source: Text) -> Expr:
-    """Refuse a tree too deep for a person to read (and for Python to recurse into)."""
+    """Raise VieteError for a formula nested too deeply to read, or for Python's recursion limit."""
     level: list[Expr] = [e]
     for _ in range(MAX_DEPTH):
         level = [c for x in level for c in x.children]
@@ -100,7 +100,7 @@ class Parser(NameParser):
     # -- precedence levels -------------------------------------------------------------------------
 
     def expression(self, bar: str = "") -> Expr:
-        """The contents of a pair of brackets, or of bars that ``bar`` closes."""
+        """The content of a pair of brackets, or of bars that ``bar`` closes."""
         self.deeper()
         outer, self.bar = self.bar, bar
         result = self.binary(0)
@@ -273,7 +273,7 @@ class Parser(NameParser):
         raise self.error(f"{t.text!r} cannot stand here", t)
 
     def derivative(self, t: Token) -> Expr:
-        """``∂(…)/∂x``, which is one factor; in a fraction, the part above or below the line."""
+        """``∂(…)/∂x`` as one factor, or the numerator or denominator in a fraction."""
         self.next()
         of = self.node(Apply("partial", (self.factor(),)), t)
         below = self.tokens[min(self.pos + 1, len(self.tokens) - 1)]
@@ -283,7 +283,7 @@ class Parser(NameParser):
         return self.node(Apply("div", (of, by)), t)
 
     def within(self, opened: Token) -> Expr:
-        """An expression up to the sign that closes the bracket ``opened``."""
+        """An expression up to the bracket that closes ``opened``."""
         inner = self.expression()
         self.expect(CLOSERS[opened.text], opened)
         return inner
@@ -338,7 +338,7 @@ class Parser(NameParser):
         return self.run(t)
 
     def theta(self, t: Token) -> Expr:
-        """``θ_{a,b}`` where no θ is declared: the angle between two vectors."""
+        """``θ_{a,b}`` for the angle between two vectors, in cards without a θ."""
         items = self.scripts()
         below = [s for s in items if s.sign == "_"]
         if len(below) != 2:
@@ -347,7 +347,7 @@ class Parser(NameParser):
         return self.scripted(e, [s for s in items if s.sign == "^"], t)
 
     def run(self, t: Token) -> Expr:
-        """Letters run together: ``QK^T`` is Q, then K with the scripts that follow."""
+        """Letters without spaces between: ``QK^T`` is Q, then K with the scripts after it."""
         text = t.text
         tail = next((n for n in range(1, len(text)) if text[n:] in self.scope.functions
                      and self.peek.text == "(" and self.scope.splits(text[:n])), None)  # fmt: skip
@@ -471,7 +471,7 @@ class Parser(NameParser):
         return self.scripted(self.node(self.member(symbol, index), t), left, t)
 
     def member(self, symbol: Symbol, index: list[Script]) -> Ref:
-        """The member of a family at these scripts."""
+        """The member of a family with these index scripts."""
         heads, values = self.scope.heads, list[Expr]()
         own = None if heads is None else heads.names.get(symbol)
         for script, letter in zip(index, symbol.slots, strict=True):
@@ -491,7 +491,7 @@ class Parser(NameParser):
         return Ref(own or symbol, tuple(values))
 
     def inside(self, item: Script, letter: str = "") -> Expr:
-        """The expression in a script, at an index ``letter``."""
+        """The expression in a script, in the slot of the index ``letter``."""
         closing = Token("end", "", item.at[1], item.at[1])
         parser = self.part([*item.tokens, closing])
         parser.depth, parser.script, parser.block = self.depth + 1, True, letter
@@ -500,7 +500,7 @@ class Parser(NameParser):
         return value
 
     def scripted(self, e: Expr, items: list[Script], t: Token | Expr) -> Expr:
-        """The scripts that a name did not use: rows and entries below, transpose, power above."""
+        """Scripts that are not part of a name: rows and entries below, transpose or power above."""
         below = [s for s in items if s.sign == "_"]
         above = [s for s in items if s.sign == "^"]
         if len(below) > 2:
@@ -530,7 +530,7 @@ class Parser(NameParser):
         return power
 
     def ten_to(self, power: Num, t: Token | Expr) -> Expr:
-        """``10^{-5}`` is the number, as ``1e-5`` is."""
+        """``10^{-5}`` as a number, like ``1e-5``."""
         if power.value.denominator != 1 or abs(power.value) > 400:
             return self.node(Apply("pow", (Num(Fraction(10)), power)), t)
         return self.node(Num(Fraction(10) ** int(power.value)), t)

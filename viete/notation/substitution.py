@@ -142,7 +142,7 @@ class Substitution:
 
 
 def free_names(e: Expr) -> frozenset[str]:
-    """The names that a binder around a formula must avoid: its free letters and plain names."""
+    """The names that an inserted formula uses: its free letters and plain names."""
     return e.free | e.plain
 
 

@@ -62,13 +62,13 @@ Index = dict[tuple[Mask, Mask], dict[tuple[Labels, Labels], list[Symbol]]]
 
 
 def plain_labels(mask: Mask, labels: Sequence[str]) -> Labels:
-    """The labels that are part of a name; index letters may take many values."""
+    """The labels that are part of a name, without index letters."""
     return tuple(label for index, label in zip(mask, labels, strict=False) if not index)
 
 
 @lru_cache(maxsize=256)
 def by_labels(group: tuple[Symbol, ...]) -> Index:
-    """Symbols of one letter, by the places and contents of their labels."""
+    """Symbols with one base letter, by the places and texts of their labels."""
     index: Index = {}
     for s in group:
         masks = tuple(x.index for x in s.sub), tuple(x.index for x in s.sup)
@@ -100,7 +100,7 @@ class Scope:
 
     @property
     def numbered(self) -> frozenset[tuple[str, ...]]:
-        """The bases of names with numbers, such as W of W_1: with it, W_1 is not a row of W."""
+        """The bases of names with numbers, such as W of W_1, which then is no row of W."""
         words = ((s.base, *labels_below(s)) for group in self.symbols.values() for s in group)
         return frozenset(w[:k] for w in words for k in range(1, len(w)) if w[k].isdigit())
 
@@ -142,7 +142,7 @@ class Scope:
         return set(self.symbols) | self.indices | set(CONSTANTS)
 
     def splits(self, run: str, limit: int = 3) -> list[list[str]]:
-        """Ways to read letters run together (``QK``) as declared names; at most ``limit``."""
+        """Ways to split letters without spaces (``QK``) into declared names; at most ``limit``."""
         bases, out = self.bases(), list[list[str]]()
 
         def go(rest: str, done: list[str]) -> None:

@@ -64,7 +64,7 @@ class Words(Mapping[str, int]):
         return self.words[k] if 0 <= k < len(self.words) else None
 
     def unknown(self, text: str) -> str:
-        """The sentence for a text that is not a word: what it is instead, and what is near."""
+        """The sentence for a text that is not a word: what it is, and similar words."""
         what = f"{quoted(text[:60])} is not a word of the vocabulary"
         if not self.words:
             why = "for the card has none, and there is no tokenizer"

@@ -1,4 +1,4 @@
-"""`Card`: a model as equations, and what makes one, with weights or without."""
+"""`Card`: a model as equations, and the methods that make models, runs and files from it."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ class Card(CardData, Verbs):
 
     @property
     def content(self) -> CardData:
-        """As `Verbs` asks."""
+        """The card itself."""
         return self
 
     def over(self, card: CardData) -> Self:
-        """As `Verbs` asks."""
+        """The equations as a `Card`."""
         return self.of(card)
 
     def after(self, steps: Sequence[Folding]) -> Self:
-        """As `Verbs` asks."""
+        """The card of the last rewriting."""
         return self.over(steps[-1].model) if steps else self
 
     def keeping(self, card: CardData, arrays: Mapping[str, Any]) -> Self:
-        """As `Verbs` asks: a card has them among its literal values."""
+        """The equations with the arrays as literals of the `value` column."""
         from viete.ask.putting import with_literals
 
         return self.over(with_literals(card, arrays))
 
     def giving(self, card: CardData, inputs: Mapping[str, Any]) -> Self:
-        """As `Verbs` asks: a card has no place for them."""
+        """The equations; raises VieteError for values, which a card without weights cannot keep."""
         from viete.errors import VieteError
 
         if inputs:

@@ -1,4 +1,4 @@
-"""Causal questions of a model on a list of texts: mediation, resampling."""
+"""Causal questions about a model on a list of texts: mediation, resampling, scrubbing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def mediation(model: Model[Any], of: str, by: str, texts: Any) -> Effects:
-    """The effects of the values ``by`` on a number, of texts that have others against them.
+    """The effects of the values ``by`` on a number, for texts with another text against each.
 
     See `Model.mediation`.
     """
@@ -44,7 +44,7 @@ def mediation(model: Model[Any], of: str, by: str, texts: Any) -> Effects:
 def resample(
     model: Model[Any], of: str, by: str, texts: Any, draws: int = 5, seed: int = 0
 ) -> Effects:
-    """What a number is where the values ``by`` are those of other texts; see `Model.resample`."""
+    """The number with the values ``by`` taken from other texts; see `Model.resample`."""
     if draws < 1:
         raise VieteError(
             f"draws, the number of texts drawn for each text, must be at least 1, not {draws}"
@@ -58,7 +58,7 @@ def effects(
     model: Model[Any], of: str, by: str, pairs: list[tuple[Example, Example]], source: str,
     draws: int = 0, seed: int = 0,
 ) -> Effects:  # fmt: skip
-    """The effects of pairs of texts, in one."""
+    """The effects over all pairs of texts."""
     names = named_in(of, [x for x, _ in pairs])
     runs: dict[int, Questions] = {}
 
@@ -86,7 +86,7 @@ def effects(
 
 
 def of_lengths(error: VieteError, here: Example, there: Example) -> VieteError:
-    """What is wrong with a pair, and that its texts are of two lengths where they are."""
+    """The error for a pair of texts; if their lengths differ, it says so."""
     a, b = len(here.text), len(there.text)
     if a == b:
         return error
@@ -139,7 +139,7 @@ def scrub(
 
 
 def changed_card(model: Model[Any], found: Effects, texts: Any) -> CardData:
-    """The card in which the largest mediator has the values of another text, the first one."""
+    """The card in which the largest mediator has its values from another text."""
     given = model.examples(texts)
     first = next(iter(drawn_beside(given, 1, found.seed)))[1] if found.draws else 0
     other = model.run(given[first].text if found.draws else given[0].against, names=[])
@@ -149,7 +149,7 @@ def changed_card(model: Model[Any], found: Effects, texts: Any) -> CardData:
 
 
 def title_of(texts: Any, count: int) -> str:
-    """What texts are called: their file, or how many they are."""
+    """The title of some texts: their file, or their number."""
     return str(texts) if isinstance(texts, str) else f"{count} texts"
 
 

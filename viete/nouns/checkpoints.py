@@ -1,4 +1,4 @@
-"""`Checkpoints`: a model at several steps of its training, of which one is in memory at a time."""
+"""`Checkpoints`: a model at several steps of its training, with one step in memory at a time."""
 
 from __future__ import annotations
 

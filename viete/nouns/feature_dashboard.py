@@ -1,4 +1,4 @@
-"""`FeatureDashboard`: the features of a model on a corpus, a page of each, and measures of all."""
+"""`FeatureDashboard`: the features of a model on a corpus, with a page for each feature."""
 
 from __future__ import annotations
 
@@ -72,25 +72,25 @@ class FeatureDashboard(Displayed):
 
     @cached_property
     def effects(self) -> FeatureEffects:
-        """What features do, measured from some of the texts."""
+        """The effects of features, measured on some of the texts."""
         assert self.first is not None
         return FeatureEffects(self.study, self.first)
 
     @property
     def title(self) -> str:
-        """Of which value of which model the features are."""
+        """The title of the dashboard: the value that has the features, and the model."""
         where = self.source or self.model.card.title
         where = where if PLAIN.fullmatch(where) else literal(where)
         return f"Features of ${show(self.study.value, 'latex')}$ in {where}"
 
     def ranked(self, count: int = 100) -> list[int]:
-        """The features that write most on these texts, in the mean square."""
+        """The features with the largest mean square output on these texts."""
         return self.study.ranked(count)
 
     # -- a feature ---------------------------------------------------------------------------------
 
     def __getitem__(self, number: int) -> FeaturePage:
-        """The page of a feature, counted from 0. Raises VieteError where there is none."""
+        """The page of a feature, counted from 0. Raises VieteError if it does not exist."""
         if not 0 <= number < self.measures.features:
             last = self.measures.features - 1
             raise VieteError(f"there is no feature {number}; they are 0 to {last}")
@@ -109,7 +109,7 @@ class FeatureDashboard(Displayed):
         return self.with_effects(page, top[0]) if top else page
 
     def with_effects(self, page: FeaturePage, context: FeatureContext) -> FeaturePage:
-        """The page with what changes without the feature, and how a text goes on with it."""
+        """The page with the effects of removing the feature, and of steering with it."""
         ids = context.tokens[: context.peak + 1].astype(np.int64)
         if (found := self.effects.without(page.number, ids)) is not None:
             before, after = map(np.exp, found)
@@ -128,7 +128,7 @@ class FeatureDashboard(Displayed):
         return replace(page, prompt=self.text(prompt), steered=tuple(told))
 
     def ends(self, weights: np.ndarray) -> tuple[tuple[tuple[str, float], ...], ...]:
-        """The tokens with the greatest and the least weights."""
+        """The tokens with the greatest weights, and those with the least."""
         order = np.argsort(-weights, kind="stable")
         return tuple(
             tuple((self.word(int(k)), float(weights[k])) for k in some)
@@ -145,7 +145,7 @@ class FeatureDashboard(Displayed):
         return self.text([token])
 
     def text(self, ids: Sequence[int] | np.ndarray) -> str:
-        """The text of some tokens; of a card without a tokenizer their words or numbers."""
+        """The text of some tokens; without a tokenizer, the card's words or the ids."""
         tokenizer = self.model.own_tokenizer()
         if tokenizer is not None:
             return tokenizer.decode([int(k) for k in ids])
@@ -154,7 +154,7 @@ class FeatureDashboard(Displayed):
 
     @property
     def table(self) -> dict[str, Any]:
-        """The measures, and what is counted of every feature, as plain data."""
+        """The measures, and the statistics of every feature, as plain data."""
         s, m = self.study.statistics, self.measures
         numbers = {k: None if v != v else v for k, v in vars(m).items()}
         recovered = m.recovered if m.loss == m.loss and m.without != m.loss else None
@@ -172,11 +172,11 @@ class FeatureDashboard(Displayed):
     # -- pages -------------------------------------------------------------------------------------
 
     def page(self, style: str = "unicode") -> Sequence[Block]:
-        """The measures and the features that write most, as a document."""
+        """A document with the measures and the features with the largest outputs."""
         return index_blocks(self.title, self.measures, self.study.statistics, self.shares_of(12))
 
     def shares_of(self, count: int) -> list[tuple[int, float]]:
-        """The features that write most, with their share of all that is written."""
+        """The features with the largest outputs, each with its share of the total."""
         return [(k, float(self.study.shares[k])) for k in self.ranked(count)]
 
     def feature_page(self, number: int) -> Sequence[Block]:

@@ -1,4 +1,4 @@
-"""What a feature does: to the scores, to the next token at its peak, to the course of a text."""
+"""The effects of a feature: on scores, on the next token at its peak, and on a continued text."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ IN_STREAM = ("hook_resid_", "hook_attn_out", "hook_mlp_out", "hook_embed", "hook
 
 
 class FeatureEffects:
-    """What the features of a study do in its model, measured from some of its texts (texts, n)."""
+    """The effects of a study's features on its model, measured on some of its texts (texts, n)."""
 
     def __init__(self, study: FeatureStudy, texts: Array) -> None:
         self.study = study
@@ -42,7 +42,7 @@ class FeatureEffects:
 
     @cached_property
     def unembedding(self) -> np.ndarray | None:
-        """A row for each token; None where features do not write to what the scores read."""
+        """A row for each token; None if the features do not write to the final stream."""
         card = self.study.card
         known = {e.name for e in card.derived}
         if not any(x in name_of(card, self.study.value) for x in IN_STREAM) or "U" not in known:
@@ -56,21 +56,21 @@ class FeatureEffects:
 
     @cached_property
     def rows(self) -> np.ndarray:
-        """Rows of the last stream, from places all over the texts."""
+        """Rows of the final stream, from positions in all texts."""
         blocks = self.study.program.range_of(self.study.kind.loop.index)
         found = self.ask(f"x^{blocks[-1]}").astype(float)
         flat = found.reshape(-1, found.shape[-1])
         return flat[np.linspace(0, len(flat) - 1, min(ROWS, len(flat))).astype(int)]
 
     def ask(self, question: str, **values: Any) -> np.ndarray:
-        """The answer to a question about the texts, and about values of one's own."""
+        """The answer to a question about the texts and about given values."""
         run = asked(self.texts_run, values)
         e = parse(Text(question, "<features>"), run.scope)
         run.supply(run.needed_by(e))
         return np.asarray(host(run.ordered(run.evaluate(query(run, e)), ())))
 
     def logit_weights(self, features: Sequence[int]) -> np.ndarray | None:
-        """How much a unit of each feature adds to each token's score, past all later blocks.
+        """How much one unit of each feature adds to each token's score, past later blocks.
 
         That is to first order, in the mean over rows of the last stream, through its norm.
         """
@@ -91,7 +91,7 @@ class FeatureEffects:
     # -- at its peak -------------------------------------------------------------------------------
 
     def without(self, feature: int, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-        """The log-probabilities after a text, and those when a feature is 0 in all of it."""
+        """The log-probabilities after a text, as they are and with a feature set to 0."""
         study = self.study
         if not study.scores:
             return None
@@ -117,7 +117,7 @@ class FeatureEffects:
 
     @cached_property
     def steered(self) -> tuple[Any, Mapping[str, Array], tuple[str, str, str]]:
-        """The card in which a feature is brought to a value at every position, and its weights."""
+        """The card in which a feature is set to a value at every position, and its weights."""
         study = self.study
         aim, pick, way = (study.card.fresh(x, f"{x}_f") for x in ("aim", "pick", "way"))
         like = next(iter(study.weights.values()))
@@ -133,7 +133,7 @@ class FeatureEffects:
         return found.card, weights, (aim, pick, way)
 
     def course(self, feature: int, value: float, ids: np.ndarray, most: int) -> list[int]:
-        """The likeliest tokens after a text when a feature has this value at every position."""
+        """The greedy continuation of a text with the feature set to this value."""
         card, weights, (aim, pick, way) = self.steered
         chosen = np.zeros(len(self.study.directions))
         chosen[feature] = 1
@@ -145,7 +145,7 @@ class FeatureEffects:
         return [t for (t,) in drawn if t is not None]
 
     def usual_course(self, ids: np.ndarray, most: int) -> list[int]:
-        """The likeliest tokens after a text."""
+        """The greedy continuation of a text."""
         study = self.study
         return [t for (t,) in sample(study.card, study.weights, ids, most=most, greedy=True)
                 if t is not None]  # fmt: skip

@@ -1,4 +1,4 @@
-"""What TransformerLens and PyTorch have their models do besides: `generate`, `to`, `eval`."""
+"""Methods that models of TransformerLens and PyTorch also have: `generate`, `to`, `eval`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class LikeModules(Texts, Hooked):
     source: Callable[[CardData], Mapping[str, Any]]
 
     def sample(self, prompt: Any, /, **options: Any) -> Iterator[tuple[int | None, ...]]:
-        """For the class that is made of this."""
+        """Continue a text; a subclass defines it."""
         raise NotImplementedError
 
     def generate(

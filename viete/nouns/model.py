@@ -94,11 +94,11 @@ class Model(Searching, LikeModules, Verbs, Generic[C]):
 
     @property
     def content(self) -> CardData:
-        """As `Verbs` asks."""
+        """The model's card."""
         return self.card
 
     def over(self, card: CardData, source: Source | None = None) -> Self:
-        """The model of other equations with those of its weights that they have, or with others.
+        """The model with other equations, and with its own weights where they fit, or with others.
 
         Hooks are left behind.
         """
@@ -110,7 +110,7 @@ class Model(Searching, LikeModules, Verbs, Generic[C]):
         return out
 
     def keeping(self, card: CardData, arrays: Mapping[str, Array]) -> Self:
-        """As `Verbs` asks: a model has them among its weights."""
+        """The model with other equations, and with the arrays among its weights."""
         out = self.over(card)
         if arrays:
             old = {p.name for p in self.card.parameters}
@@ -122,24 +122,24 @@ class Model(Searching, LikeModules, Verbs, Generic[C]):
         return out
 
     def giving(self, card: CardData, inputs: Mapping[str, Any]) -> Self:
-        """As `Verbs` asks: every run has them, unless it is given others."""
+        """The model with other equations, and with default values for inputs of its runs."""
         out = self.over(card)
         out.inputs = {**self.inputs, **inputs}
         return out
 
     def with_inputs(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """The options of a run, with the inputs that the model brings."""
+        """The options of a run, with the model's own inputs."""
         own = {n: x for n, x in self.inputs.items() if n in program(self.card).inputs}
         return {**own, **options}
 
     def inputs_of(
         self, tokens: Any, inputs: Mapping[str, Any], prepend_bos: bool | None = None
     ) -> dict[str, Any]:
-        """As `Hooked.inputs_of`, with the inputs that the model brings."""
+        """As `Hooked.inputs_of`, with the model's own inputs."""
         return super().inputs_of(tokens, self.with_inputs(inputs), prepend_bos)
 
     def weights_of(self, parameters: Set[str], card: CardData) -> Mapping[str, Array]:
-        """The weights of these parameters, of all blocks, and what fits none, to be refused."""
+        """The weights of these parameters, and any array that fits no parameter."""
         own = {name: p.name for name, (p, _, _) in program(self.card).parameters.items()}
         return {n: w for n, w in self.weights.items() if n not in own or own[n] in parameters}
 
@@ -250,14 +250,14 @@ class Model(Searching, LikeModules, Verbs, Generic[C]):
         return Checkpoints(self.reopen, revisions(self.reopen.args[1], which or "all"))
 
     def of_arrays(self, card: CardData, weights: Mapping[str, Array], what: str) -> Self:
-        """The model of a card that was made of this one, with arrays that were."""
+        """The model of a rewritten card, with arrays that were made from this model's."""
         out = self.over(card, lambda card: weights)
         out.tensors = in_memory(f"{self.tensors.path}, {what}", weights)
         return out
 
     @cached_property
     def evidence(self) -> Model[C] | None:
-        """The model that a circuit's claims compare it with; None for other models.
+        """The model with which a circuit's claims compare it; None for other models.
 
         Raises VieteError where the card names one that is not beside it.
         """
@@ -273,7 +273,7 @@ class Model(Searching, LikeModules, Verbs, Generic[C]):
         return opened(type(self.card), path)
 
     def after(self, steps: Sequence[Folding]) -> Self:
-        """As `Verbs` asks: the new weights are made of the old ones."""
+        """The model after rewritings that compute new weights from the old ones."""
         card, weights = self.content, dict(self.weights)
         for step in steps:
             card, weights = step.model, reweighted(step, weights)
@@ -299,12 +299,12 @@ class Model(Searching, LikeModules, Verbs, Generic[C]):
     # -- texts, and other libraries ----------------------------------------------------------------
 
     def own_tokenizer(self) -> Tokenizer | None:
-        """The tokenizer, if there is one."""
+        """The tokenizer; None if the model has none."""
         return self.__dict__.get("tokenizer") or self.read_tokenizer()
 
     @cached_property
     def words(self) -> Words:
-        """The words for tokens: those of the tokenizer, or else of the card's vocabulary."""
+        """The words for tokens: the tokenizer's, or else the card's vocabulary."""
         tokenizer = self.own_tokenizer()
         return self.card.words if tokenizer is None else TokenizerWords(tokenizer)
 
@@ -313,14 +313,14 @@ class Model(Searching, LikeModules, Verbs, Generic[C]):
         return to_live(self.card, self.weights, self.config)
 
     def read_tokenizer(self) -> Tokenizer | None:
-        """As `Texts` asks."""
+        """The tokenizer next to the weights; None if there is none."""
         if not self.path.exists():  # it was in memory
             return None
         folder = self.path if self.path.is_dir() else self.path.parent
         return open_tokenizer(folder, self.config)
 
     def in_its_arrays(self, ids: np.ndarray) -> Array:
-        """As `Texts` asks."""
+        """Token ids in the library and on the device of the model's weights."""
         if self.framework == "numpy":
             return ids
         return require("torch", "for its tensors").as_tensor(ids, device=self.device)
@@ -338,7 +338,7 @@ class Model(Searching, LikeModules, Verbs, Generic[C]):
 
 
 def reweighted(folding: Folding, weights: Mapping[str, Array]) -> dict[str, Array]:
-    """The weights of a folded card; those that the folding left alone are the same arrays."""
+    """The weights of a folded card; weights that do not change are the same arrays."""
     run = execute(program(folding.old), {}, weights, [])
     made = {e.name: e.right for e in folding.weights}
     ready, out = program(folding.model), dict[str, Array]()
@@ -357,7 +357,7 @@ def reweighted(folding: Folding, weights: Mapping[str, Array]) -> dict[str, Arra
 def of_folder(
     kind: type[C], folder: Folder, framework: str, dtype: str | None, device: str | None
 ) -> Model[C]:
-    """A model of what was opened."""
+    """A model from an opened folder."""
     out = Model(
         kind.of(folder.model), folder.tensors, path=folder.path, config=folder.config.values,
         framework=framework, dtype=dtype, device=device,
@@ -397,12 +397,12 @@ def opened(
 
 
 def at_revision(kind: type[C], source: str | Path, revision: str, **options: Any) -> Model[C]:
-    """A model as `opened` opens it, at a checkpoint."""
+    """The model of `opened` at another checkpoint."""
     return opened(kind, source, revision=revision, **options)
 
 
 def library(arrays: Mapping[str, Array]) -> str:
-    """The framework that arrays are of."""
+    """The framework of some arrays: 'torch' or 'numpy'."""
     return "torch" if any(hasattr(array, "detach") for array in arrays.values()) else "numpy"
 
 

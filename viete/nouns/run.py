@@ -1,4 +1,4 @@
-"""`Questions`: what one asks of a run, whatever numbers it is in and however it was made."""
+"""`Questions`: the methods that ask, expand and draw the values of a run."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class Questions(Run, Displayed):
-    """The values of a run, and what one can ask of them.
+    """The values of a run, and the methods that ask questions about them.
 
     ``run["x^3"]`` is a value, ``run["|x^i_j|"]`` any question in the notation. ``of`` is the `Card`
     or `Model` that was run.
@@ -47,12 +47,12 @@ class Questions(Run, Displayed):
 
     @cached_property
     def scope(self) -> Scope:
-        """As `Run.scope`; its words are a model's own, which may be its tokenizer's."""
+        """As `Run.scope`, with the words of the model's tokenizer."""
         of, scope = self.of, self.program.scope
         return scope if isinstance(of, CardData) else replace(scope, words=lambda: of.words)
 
     def __getitem__(self, name: str) -> Any:
-        """The answer to a question: an array, or for ``top_5(…)`` and the like a table with names.
+        """The answer to a question: an array; for ``top_5(…)`` and similar words a table.
 
         >>> run["x^3_5"]              # row 5 after block 3: (d)  # doctest: +SKIP
         >>> run["A^{2,h}"]            # all heads of block 2: (H, n, n)  # doctest: +SKIP
@@ -77,7 +77,7 @@ class Questions(Run, Displayed):
         return super().answer(name) if found is None else own_answer(self, found)
 
     def read(self, name: str) -> tuple[Expr, tuple[Convention, ...]]:
-        """As `Run.read`, of questions with ``T("…")`` and of arrows ``x^2_4 →(A^{5,1}) x^5_7``."""
+        """As `Run.read`; also reads ``T("…")`` and arrows ``x^2_4 →(A^{5,1}) x^5_7``."""
         from viete.ask.arrow_questions import arrow, arrow_sides
 
         run, question = self.knowing_texts(name)
@@ -96,7 +96,7 @@ class Questions(Run, Displayed):
         return super().resolved(name) if run is self else run.resolved(question)
 
     def knowing_texts(self, question: str) -> tuple[Run, str]:
-        """The run that has the vectors of a question's texts, and the question with their names."""
+        """A run with the vectors of the texts in a question, and the question with their names."""
         if not (isinstance(question, str) and texts_in(question)):
             return self, question
         of = self.of
@@ -112,7 +112,7 @@ class Questions(Run, Displayed):
         return with_texts(self, question, vector)
 
     def conventions(self, question: str) -> tuple[Convention, ...]:
-        """How a question was read where a card would write it in another way, part by part."""
+        """The parts of a question that were read in another sense than a card's, each explained."""
         if (changes := changes_of(self, question)) is not None:
             question = changes[0].text
         found = own_question(self, question)
@@ -120,19 +120,19 @@ class Questions(Run, Displayed):
         return tuple(c for q in inside for c in super(Questions, self).conventions(q))
 
     def extended(self, *given: Any) -> Self:
-        """As `Run.extended`: it is of the same model."""
+        """As `Run.extended`, for the same card or model."""
         out = super().extended(*given)
         out.of = self.of
         return out
 
     def with_changes(self, *given: Any) -> Self:
-        """As `Run.with_changes`: it is of the same model."""
+        """As `Run.with_changes`, for the same card or model."""
         out = super().with_changes(*given)
         out.of = self.of
         return out
 
     def names_needed(self, questions: Sequence[str]) -> list[str]:
-        """The names of the values that questions need, for ``names`` of another such run.
+        """The names of the values that questions need, as ``names`` for another run.
 
         What a question has besides, as derivatives, is computed when it is asked.
         """
@@ -275,15 +275,15 @@ class Questions(Run, Displayed):
 
 @cache
 def asked(kind: type[Run]) -> type[Questions]:
-    """A kind of run that takes questions besides."""
+    """A class of runs with the methods of `Questions`."""
     return cast(type[Questions], type(kind.__name__, (Questions, kind), {"__doc__": kind.__doc__}))
 
 
 def questions(run: Run, of: Card | Model[Any]) -> Questions:
-    """The same run, as one that takes questions.
+    """Turn a run into one that answers questions.
 
-    Meanings and recordings each make runs of a kind of their own, below this room; a run does not
-    change its numbers by being asked, so that it is this object that gets the verbs.
+    Number systems and recordings have classes of runs in the rooms below. The object gets a class
+    that combines its own with `Questions`; its numbers stay the same.
     """
     run.__class__ = asked(type(run))
     for name in ("scope", "asked"):  # of a run that no model had yet

@@ -1,4 +1,4 @@
-"""What a model is searched for on texts: circuits, causes of a number, features, probes."""
+"""Searches of a model on texts: circuits, causes of a number, features, probes."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ class Searching(Texts, Hooked):
 
     @property
     def words(self) -> Words:
-        """The words that questions name tokens by, for the class that is made of this."""
+        """The words that name tokens in questions; a subclass defines it."""
         raise NotImplementedError
 
     def of_arrays(self, card: CardData, weights: Mapping[str, Any], what: str) -> Self:
-        """The model of a card that was made of this one, for the class that is made of this."""
+        """The model of a rewritten card, with these arrays; a subclass defines it."""
         raise NotImplementedError
 
     @property
     def itself(self) -> Model[Any]:
-        """This, for functions of a model."""
+        """The model itself, with its type."""
         return cast("Model[Any]", self)
 
     def circuits(
@@ -74,7 +74,7 @@ class Searching(Texts, Hooked):
         )  # fmt: skip
 
     def examples(self, texts: Any) -> ExampleTexts:
-        """Texts as ids with the words that belong to them: from a file, a list, or drawn."""
+        """Texts as ids, with the words of each text: from a file, a list, or drawn."""
         reading = TextReader(self.text_ids)
         if isinstance(texts, str | Path):
             return texts_of(str(texts), self.card, 0, reading.file)
@@ -152,7 +152,7 @@ class Searching(Texts, Hooked):
         return FeatureDashboard(self.itself, windows, of, seed, tell, self.path.name)
 
     def windows(self, texts: Any, data: str | Path | None, length: int) -> Iterator[np.ndarray]:
-        """Texts as ids, none longer than so many, as they come."""
+        """Texts as ids, each of at most the given length."""
         from viete.text.windows import cut, line_windows, running_windows
 
         if data is not None:
@@ -189,7 +189,7 @@ class Searching(Texts, Hooked):
         return self.with_circuit(search, findings(search, edges))
 
     def with_circuit(self, circuits: Circuits, found: CircuitFindings) -> Self:
-        """The model of a circuit that was found."""
+        """The model that keeps only a circuit's edges, with means for the others."""
         from viete.circuits.claims import circuit_of, evidence_of
 
         out, evidence = (

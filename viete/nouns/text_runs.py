@@ -1,4 +1,4 @@
-"""Runs of a model on a list of texts, each with what stands beside its text."""
+"""Runs of a model on a list of texts, each with the words and numbers of its text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def text_runs(
     model: Model[Any], texts: Sequence[Example], formulas: Sequence[str]
 ) -> Iterator[Questions]:
-    """A run for each text, that knows the tokens and numbers of it which the formulas name.
+    """A run for each text, with the tokens and numbers that the formulas name.
 
     A text ``against`` is a second run beside, whose names have a prime. Raises VieteError for a
     text without a word that a formula names.

@@ -29,28 +29,28 @@ class Verbs(Displayed):
     @property
     @abstractmethod
     def content(self) -> CardData:
-        """The equations, for the class that is made of this."""
+        """The equations; a subclass defines it."""
 
     @abstractmethod
     def over(self, card: CardData) -> Self:
-        """The same noun with other equations, for the class that is made of this."""
+        """The same noun with other equations; a subclass defines it."""
 
     @abstractmethod
     def after(self, steps: Sequence[Folding]) -> Self:
-        """The same noun after rewritings with other weights, for the class that is made of this."""
+        """The same noun after rewritings that also change weights; a subclass defines it."""
 
     @abstractmethod
     def keeping(self, card: CardData, arrays: Mapping[str, Any]) -> Self:
-        """The same noun with other equations, and numbers for parameters that are new."""
+        """The same noun with other equations, and with arrays for new parameters."""
 
     @abstractmethod
     def giving(self, card: CardData, inputs: Mapping[str, Any]) -> Self:
-        """The same noun with other equations, and values for inputs that are new."""
+        """The same noun with other equations, and with values for new inputs."""
 
     @property
     @abstractmethod
     def words(self) -> Words:
-        """The words that name tokens, for the class that is made of this."""
+        """The words that name tokens; a subclass defines it."""
 
     # -- rewritings --------------------------------------------------------------------------------
 
@@ -257,7 +257,7 @@ class Verbs(Displayed):
 
 
 def scope_of(noun: Verbs, card: CardData) -> Scope:
-    """The names that a formula about a card may use, with the words of what it is about."""
+    """The names that a formula about a card or model may use, with the words of its tokens."""
     from dataclasses import replace
 
     from viete.analysis.token_vectors import question_scope

@@ -66,7 +66,7 @@ def applied(card: CardData, f: Expr, args: tuple[Expr, ...]) -> Expr:
 
 
 def parts_of(e: Expr) -> int:
-    """The number of parts of a formula, counting repeated parts each time."""
+    """The number of parts of a formula; a repeated part counts each time."""
     counts: dict[Expr, int] = {}
 
     def count(x: Expr) -> int:

@@ -66,7 +66,7 @@ SPARE = "s p b o u".split()  # names of a function's further arguments
 
 @dataclass(frozen=True)
 class Form:
-    """A rewritten expression.
+    """A rewritten expression, with what is known of the original one.
 
     ``size``, for a number made of dimensions and indices, is its original value and its value as
     written, which now counts the new positions; ``whole`` is the original, where ``expr`` differs
@@ -79,7 +79,7 @@ class Form:
 
     @property
     def true(self) -> Expr:
-        """The original expression's value."""
+        """An expression with the original value."""
         return self.whole or self.expr
 
 
@@ -93,7 +93,7 @@ class BoundLetter:
 
 @dataclass
 class Frame:
-    """A function's body while it is rewritten, and the axes over which it needs each argument."""
+    """A function's body while it is rewritten, and the forms in which it needs each argument."""
 
     arguments: Mapping[str, Callable[[Want], Form]]
     sizes: Mapping[str, Sizes]
@@ -102,7 +102,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class FormEnv:
-    """Names in force; ``types`` is the same for `Shapes`."""
+    """The names in force: types, the function's frame, and bound letters."""
 
     types: TypeEnv
     frame: Frame | None = None
@@ -110,7 +110,7 @@ class FormEnv:
 
 
 class Positions:
-    """Rewrites formulas of a model for the length ``length``.
+    """Rewrites formulas of a model, for texts whose number of tokens is the dimension ``length``.
 
     ``value(ref, want)`` gives the form of a named value or an input. ``functions`` holds the new
     functions.
@@ -131,7 +131,7 @@ class Positions:
     # -- sizes -------------------------------------------------------------------------------------
 
     def size(self, size: Size, length: Size = WHOLE) -> Size:
-        """A size over the card's dimensions, with `EVERY` for the text's length."""
+        """A size with definitions of dimensions put in, and `EVERY` for the text's length."""
         return size.substitute(self.model.definitions).substitute({self.length: length})
 
     def axes(self, e: Expr, env: FormEnv) -> list[bool]:
@@ -153,14 +153,14 @@ class Positions:
         return Form(e, size=size, whole=ALL_COUNT if true == WHOLE else None)
 
     def number(self, f: Form, env: FormEnv) -> Form:
-        """The form used as a number and not as a size: it must keep its original value."""
+        """The form as a number that is not a size, and so must keep its original value."""
         if f.size is None:
             return f
         true, said = f.size
         return Form(f.expr if true == said else self.spelled(true, env) or f.true)
 
     def spelled(self, size: Size, env: FormEnv) -> Expr | None:
-        """A sum of positions and numbers, such as ``q_j - 1``: j + m - n then contains no m."""
+        """A position plus or minus a number, such as ``q_j - 1``; None for any other size."""
         letters = {SIGN + v.label: (k, v.kind) for k, v in env.letters.items()}
         out: Expr | None = None
         for monomial, factor in sorted(size.terms, key=lambda t: (t[1] < 0, not t[0])):
@@ -180,7 +180,7 @@ class Positions:
     # -- expressions -------------------------------------------------------------------------------
 
     def of(self, e: Expr, env: FormEnv, want: Want) -> Form:
-        """The form of an expression with its positional axes as wanted; raises Stuck."""
+        """The form of an expression, with NEW or ALL positions on each axis. Raises Stuck."""
         match e:
             case Num(value):
                 return Form(e, size=(Size.of(value), Size.of(value)))
@@ -335,7 +335,7 @@ class Positions:
         return made(e, [self.of(x, env, want) for x in args])
 
     def counted(self, e: Apply, env: FormEnv) -> Form:
-        """``rows(x)``: as a number the original count; as written the new one."""
+        """``rows(x)``: its size in the original formula, and in the rewritten one."""
         f = self.of(e.args[0], env, (NEW, ALL))
         shape = self.table.of(e.args[0], env.types).shape
         size = self.size(shape[-1] if e.op == "cols" else shape[0])
@@ -352,12 +352,12 @@ class Positions:
         return made(e, [self.number(f, env) for f in fs])
 
     def computed(self, op: str, fs: list[Form]) -> Sizes | None:
-        """A polynomial of sizes, in their original and their new values."""
+        """The size that an operation gives, in the original and in the rewritten formula."""
         true, said = (calculated(op, [f.size and f.size[k] for f in fs]) for k in (0, 1))
         return None if true is None or said is None else (true, said)
 
     def product(self, e: Apply, env: FormEnv, want: Want) -> Form:
-        """A matrix product, along all positions."""
+        """A matrix product, summed over all positions."""
         a, b = e.args
         _, right = (self.axes(x, env) for x in (a, b))
         vector = len(right) == 1  # a matrix on a vector gives a vector
@@ -405,7 +405,7 @@ class Positions:
     def called(
         self, e: Apply, function: Function, frame: Frame, body: Expr, kinds: Mapping[str, str]
     ) -> Expr:
-        """The call of the function, or of a new one with this body."""
+        """A call of the function, or of a new function with this body."""
         args: list[Expr] = []
         arguments: list[Argument] = []
         counts: dict[str | None, Expr] = {}  # what counts the new positions, and all

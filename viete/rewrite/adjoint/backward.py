@@ -66,7 +66,7 @@ class Backward(Passing):
         return out
 
     def back(self, e: Equation, loop: Loop | None) -> None:
-        """Complete ∂ of the left side of a forward equation, and pass it to its right side."""
+        """Write ∂ of an equation's left side, and pass it on to the values on its right side."""
         if e.name in self.active and (e.name in self.shares or e.name in self.passed):
             self.part = e.part
             back = self.complete(e, loop)
@@ -80,7 +80,7 @@ class Backward(Passing):
         self.pass_on(e.right, back, Context(loop, (), self.shapes.env, reason), e.left)
 
     def complete(self, e: Equation, loop: Loop | None) -> Expr | None:
-        """Write the equation of ∂ of a left side from all shares; return what stands for it now."""
+        """Write ∂ of a left side as the sum of its shares; return the formula that replaces it."""
         if e.name == self.loss.key:
             return num(1)
         here, passed = (self.finish(shares, e, loop) for shares in (self.shares, self.passed))
@@ -103,7 +103,7 @@ class Backward(Passing):
     def finish(
         self, ledger: dict[str, list[tuple[Loop | None, Share]]], e: Equation, loop: Loop | None
     ) -> list[Share]:
-        """Take the shares of a left side, which are then no longer open."""
+        """Take out the shares of a left side, which are complete."""
         pairs, blocks = ledger.get(e.name, []), self.model.block_index(e.left)
         here = [s for at, s in pairs if at == loop and s.index == blocks]
         if e.name in ledger:
@@ -111,7 +111,7 @@ class Backward(Passing):
         return here
 
     def from_above(self, e: Equation) -> list[Share]:
-        """The shares of a value made before a loop from the loop's blocks that read it."""
+        """The shares that a loop's blocks give to a value made before the loop."""
         symbol, out, steps = e.left.symbol, list[Share](), self.steps.get(e.name, ())
         made = {x.name for x in self.out} if steps else set()
         for step in steps:
@@ -122,13 +122,13 @@ class Backward(Passing):
         return out
 
     def read_by(self, e: Equation, step: int) -> bool:
-        """Whether a block, ``step`` further on, of a loop reads a value made before the loop."""
+        """Whether the block ``step`` later in a loop reads a value made before the loop."""
         loop = next(x.loop for x in self.model.equations if x.name == e.name and x.loop is not None)
         block = e.left.index[e.left.symbol.slots.index(loop.index)]
         return not self.below(Apply("add", (block, num(step))), loop.lower)
 
     def before(self, loop: Loop, block: Expr) -> bool:
-        """Whether a block number is the same for all blocks, and lies before them."""
+        """Whether a block number is constant and lies before the loop's blocks."""
         return Idx(loop.index) not in walk(block) and self.below(block, loop.lower)
 
     def below(self, block: Expr, lower: Expr) -> bool:
@@ -145,7 +145,7 @@ class Backward(Passing):
     # -- loops -------------------------------------------------------------------------------------
 
     def back_through(self, loop: Loop, equations: list[Equation]) -> None:
-        """Go back through a block loop; what block i reads of block i − 1 is carried on."""
+        """Go back through a block loop, carrying derivatives from block i to block i − 1."""
         upper = loop.upper
         carried = self.carried(loop, equations)
         self.steps |= carried
@@ -210,7 +210,7 @@ class Backward(Passing):
                 ledger[key] = [self.summed(p, loop) for p in pairs]
 
     def summed(self, pair: tuple[Loop | None, Share], loop: Loop) -> tuple[Loop | None, Share]:
-        """The sum of all blocks' shares in the derivative of something outside the loop."""
+        """The sum over all blocks of their shares in ∂ of a value outside the loop."""
         at, s = pair
         if at != loop or any(Idx(loop.index) in walk(x) for x in s.index):
             return pair
@@ -222,7 +222,7 @@ class Backward(Passing):
         return self.model.library("spread", num(0), Ref(e.left.symbol, left.index))
 
     def at_top(self, key: str, block: Expr) -> tuple[list[Share], list[tuple[Loop | None, Share]]]:
-        """The uses, after a loop, of the value of one of its last blocks, and of other blocks."""
+        """The uses after a loop of its values: of one of its last blocks, and of other blocks."""
         top: list[Share] = []
         rest: list[tuple[Loop | None, Share]] = []
         for at, s in self.shares.get(key, []):
@@ -240,7 +240,7 @@ class Backward(Passing):
         return top, rest
 
     def outside(self, pairs: list[tuple[Loop | None, Share]], e: Equation, loop: Loop) -> None:
-        """Restrict uses, after the loop, of one block's member to that block."""
+        """Uses after the loop of one block's member, each restricted to that block."""
         i = Idx(loop.index)
         firsts = [self.model.block_index(x.left) for x in self.model.equations
                   if x.name == e.name and x.loop is None]  # fmt: skip
@@ -275,17 +275,17 @@ class Backward(Passing):
         return {key: sorted(steps) for key, steps in out.items()}
 
     def named_beside(self) -> set[str]:
-        """The values whose definitions were put in somewhere."""
+        """The values whose names were replaced by their definitions somewhere."""
         calls = (x for e in self.model.equations for x in walk(e.right) if isinstance(x, Apply))
         return {x.key for a in calls if a.op == self.beside for x in refs(a.args[1])}
 
     def read_in_place(self, key: str, loop: Loop, equations: list[Equation]) -> bool:
-        """Whether a block also reads the value's own member."""
+        """Whether a block also reads its own member of the value."""
         own = Idx(loop.index)
         return any(x.key == key and own in x.index for e in equations for x in refs(e.right))
 
     def carry(self, e: Equation, own: bool, at: Expr, step: int = 1) -> Ref:
-        """∂x^{at}, or the part of it from ``step`` blocks above, if it has several parts."""
+        """∂x^{at}; if it has several parts, the part that comes from ``step`` blocks above."""
         symbol = above(e.left.symbol, step) if own else partial(e.left.symbol)
         return Ref(symbol, tuple(at if s == e.loop.index else Idx(s) for s in symbol.slots))  # type: ignore[union-attr]
 
@@ -307,7 +307,7 @@ class Backward(Passing):
         return self.first_read.get(name, len(self.places)) < self.places[e]
 
     def leaf(self, key: str, loop: Loop | None) -> None:
-        """Write ∂ of a parameter or an input, all of whose uses have been met."""
+        """Write ∂ of a parameter or an input, once all its uses are known."""
         if key in self.values:
             return
         symbol = self.model.symbols[key]

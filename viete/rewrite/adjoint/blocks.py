@@ -18,7 +18,7 @@ MOST_SHARING = 16  # blocks that one block's weights serve, written out in a sum
 
 @dataclass(frozen=True)
 class Reading:
-    """Block ``i`` reads block ``⌊i/every + rest⌋`` (or ⌈⌉, or with −i): who reads each block.
+    """Which block a block reads: block ``i`` reads block ``⌊i/every + rest⌋`` (or ⌈⌉, or with −i).
 
     ``sign`` is that of i; ``rounds`` is −1 for ⌊⌋ and 1 for ⌈⌉, of no effect if ``every`` is 1.
     """
@@ -30,7 +30,7 @@ class Reading:
 
     @staticmethod
     def of(at: Expr, letter: str, card: CardData) -> Reading | None:
-        """The reading of block number ``at``, with ``letter`` for i; None for another form."""
+        """The rule of the block number ``at``, with ``letter`` for i; None for another form."""
         inner, rounds = at, -1
         match at:
             case Apply("neg", (Apply("floor", (Apply("neg", (u,)),)),)):
@@ -84,7 +84,7 @@ class Readers:
     made: bool
 
     def share(self, back: Expr, block: Expr, ends: tuple[Expr, Expr], card: CardData) -> Expr:
-        """The sum of ``back``, of block ``letter``, over readers of ``block``, between ends."""
+        """The sum of ``back`` over the blocks that read ``block``, within the loop's ends."""
         sizes = [card.size(x, Size.of) for x in (block, *ends, self.lower, self.upper)]
         place, first, last, lower, upper = (Size.of("?") if s is None else s for s in sizes)
         low, high = (first, last) if self.reading.sign > 0 else (last, first)

@@ -67,11 +67,11 @@ class Doubled:
 
     @cached_property
     def single(self) -> Single:
-        """Formulas of its gradient with single conditions."""
+        """The rewriting that removes inner conditions from formulas of the gradient."""
         return Single(self.model, self.conditions)
 
     def on_paper(self, equations: list[Equation]) -> list[Equation]:
-        """The equations of its gradient with single conditions, and with the names again."""
+        """The gradient's equations for people: with single conditions and the original names."""
 
         def of(e: Equation) -> Equation:
             new = replaced(self.plain(self.single.of(e.right)), self.names)
@@ -80,7 +80,7 @@ class Doubled:
         return list(map(of, equations)) if self.conditions else equations
 
     def plain(self, e: Expr) -> Expr:
-        """A formula without the names beside the definitions that were put in."""
+        """A formula in which inserted definitions stand without the names they replaced."""
 
         def rule(x: Expr) -> Expr | None:
             return x.args[0] if isinstance(x, Apply) and x.op == self.opened else None
@@ -104,7 +104,7 @@ def doubled(card: CardData) -> Doubled:
 
 @memoised
 def double_where(card: CardData) -> CardData:
-    """The same model, whose derivatives are finite in sides of `where` that are not chosen."""
+    """The same model with finite derivatives in the sides of `where` that are not chosen."""
     found = doubled(card)
     equations = tuple(with_right(e, found.plain(e.right)) for e in found.model.equations)
     functions = tuple(f for f in found.model.functions if f.name != found.opened)
@@ -139,7 +139,7 @@ class Doubling:
 
     @cached_property
     def measuring(self) -> Measuring:
-        """Names for the sizes in definitions of functions that are put in."""
+        """Names of dimensions for the sizes in inserted definitions of functions."""
         return Measuring(self.model)
 
     def depends(self, e: Expr, active: Collection[str] | None = None) -> bool:
@@ -235,7 +235,7 @@ class Doubling:
         return e
 
     def operand(self, e: Expr, other: int | None, side: Side, env: TypeEnv | None) -> Expr:
-        """An operand that is another number where the side is not chosen, if it could do harm."""
+        """An operand, replaced by a harmless number where the side is not chosen, if necessary."""
         new = self.under(e, side, env)
         if other is None or e.constant or (other == 1 and self.positive(e)):
             return new
@@ -323,7 +323,7 @@ class Doubling:
     # -- names, entries, binders -------------------------------------------------------------------
 
     def put_in(self, e: Expr, definition: Expr, side: Side, env: TypeEnv | None) -> Expr:
-        """A name or a call, or its definition if something in that needs another operand."""
+        """A name or a call, or its definition if a part of that needs another operand."""
         body = self.into(definition, env)
         new = self.under(body, side, env)
         if new == body:
@@ -357,7 +357,7 @@ class Doubling:
         return letters | self.model.loop_letters | self.model.plain_names
 
     def under_pick(self, e: Pick, side: Side, env: TypeEnv | None) -> Expr:
-        """An entry; of a value made entry by entry, the same formula of entries."""
+        """A pick; if the value is made entry by entry, the same formula of picked entries."""
         whole: Expr | None = e.value
         if isinstance(whole, Ref):
             whole = self.definition(whole, env) if side.names and env is not None else None

@@ -32,7 +32,7 @@ def picked_back(
     bound: set[tuple[str, int]], simple: Callable[[Expr], Expr], card: CardData,
     count: Expr | None = None,
 ) -> tuple[Expr, set[str]]:  # fmt: skip
-    """∂ of the value of ``e`` from ``back`` = ∂e, and the bound letters that it takes up.
+    """The derivative of the picked value from ``back`` = ∂e, and the bound letters used up by it.
 
     ``rank`` gives the axes of each index (−1 for a slice), ``sizes`` those of the value,
     ``letters`` free index letters, ``bound`` the letters that would be summed over all of an axis,

@@ -82,7 +82,7 @@ class Single:
 
     @cached_property
     def numbers(self) -> set[Expr]:
-        """The conditions that choose everything under them."""
+        """The conditions that are one number, and so choose everything under them."""
         return {test for test, side in self.conditions.items() if side.number}
 
     def of(self, e: Expr) -> Expr:

@@ -1,4 +1,4 @@
-"""One operation's vector–Jacobian product: ∂ of a value, passed on to the operands."""
+"""Vector–Jacobian products: the derivative of an operation's value, passed on to its operands."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ UNNAMED = frozenset(INFIX) | {"neg", "T", "where", "inner"}  # said by the equat
 class Passing:
     """Applies the rules to one model's operations.
 
-    ``shares`` collects, by the value's key, the shares of its uses in its derivative, with the loop
-    of each; ``out`` the equations written so far. ``passed`` has what passes on through the
-    definition of a value, where that is put in.
+    Each use of a value adds a share to its derivative. ``shares`` lists them by the value's key,
+    each with the loop of the use. Where a definition replaced a value's name, ``passed`` lists the
+    shares that reach the value by its name. ``out`` holds the equations written so far.
     """
 
     def __init__(self, double: Doubled, wanted: frozenset[str]) -> None:
@@ -86,7 +86,7 @@ class Passing:
     # -- one operation -----------------------------------------------------------------------------
 
     def pass_on(self, e: Expr, back: Expr, c: Context, whole: Ref | None = None) -> None:
-        """Pass ``back`` = ∂e to the parts of ``e``; ``whole`` is the value that equals e."""
+        """Pass the derivative ``back`` = ∂e to the parts of ``e``, which ``whole`` names."""
         if not self.depends(e):
             return
         match e:
@@ -108,7 +108,7 @@ class Passing:
                 self.pass_by_rule(e, back, c, whole)
 
     def by_rows(self, e: Expr, c: Context) -> Expr:
-        """A log-sum-exp over an index as one of a row, for which a rule exists."""
+        """A log-sum-exp over an index, written as the log-sum-exp of a row, which has a rule."""
         rows = row_sum(e)
         if rows == e:
             return e
@@ -138,7 +138,7 @@ class Passing:
         wanted = [k for k in values if partial_of(k) in outs and self.depends(values[k])]
         below = c.sides
         if below and isinstance(e, Apply) and not by_entry(e, self.model.function):
-            # Into what mixes entries only a condition that is one number reaches.
+            # Below an operation that mixes entries, only a condition that is one number holds.
             below = tuple(s for s in below if s[0] in self.single.numbers)
             c = replace(c, sides=())
         if len(wanted) > 1 or self.uses(rule, wanted, "partial{y}") > 1:
@@ -173,7 +173,7 @@ class Passing:
             self.pass_on(values[k], made, inner)
 
     def put(self, formula: Expr, found: Match, c: Context) -> Expr:
-        """A rule's formula with the formulas for its letters put in.
+        """A rule's formula with its letters replaced by the matched formulas.
 
         A sum over blocks keeps its letter, which no other letter can replace.
         """
@@ -187,7 +187,7 @@ class Passing:
         return self.model.loop_letters.union(c.env.ranges, self.model.plain_names)
 
     def sized(self, e: Expr, c: Context) -> Expr:
-        """A formula simplified, with size names instead of ``rows(x)`` and ``cols(x)``."""
+        """The simplified formula, with names of dimensions for ``rows(x)`` and ``cols(x)``."""
 
         def rule(x: Expr) -> Expr | None:
             if isinstance(x, Apply) and x.op in MEASURES and not x.free - set(
@@ -217,7 +217,7 @@ class Passing:
         return simplified(transform(simplified(e), rule))
 
     def counted_from_end(self, e: Pick, ends: Collection[int], c: Context) -> Pick:
-        """``x_{n-1}`` as ``x_{-1}`` again, where x has n rows, for the ``ends`` of a formula."""
+        """``x_{n-1}`` as ``x_{-1}`` if x has n rows, for each k in ``ends``."""
         items = list(e.items)
         for axis, (item, size) in enumerate(zip(items, self.type(e.value, c).shape, strict=False)):
             for k in ends:
@@ -226,7 +226,7 @@ class Passing:
         return replace(e, items=tuple(items))
 
     def open_ended(self, e: Pick, c: Context) -> Expr:
-        """``x[:, 2:d]`` as ``x[:, 2:]`` where x has d columns."""
+        """``x[:, 2:d]`` as ``x[:, 2:]`` if x has d columns."""
         items = []
         for item, size in zip(e.items, self.type(e.value, c).shape, strict=False):
             stop = item.stop if isinstance(item, Slice) else None
@@ -267,7 +267,7 @@ class Passing:
         return self.fitting[of]
 
     def uses(self, rule: Rule, wanted: Sequence[str], letter: str) -> int:
-        """The number of times that the wanted formulas use a letter, through the parts they use."""
+        """How often a rule's wanted formulas use a letter, also through its other formulas."""
         formulas = dict(rule.formulas)
         needed = set(map(partial_of, wanted))
         todo, count = list(needed), 0
@@ -289,7 +289,7 @@ class Passing:
     # -- shapes and names --------------------------------------------------------------------------
 
     def fitted(self, back: Expr, e: Expr, c: Context) -> Expr:
-        """``back`` in the shape of ``e``: summed over what was repeated, repeated where summed."""
+        """``back`` in the shape of ``e``: summed over repeated axes, repeated along summed axes."""
         have, want = self.type(back, c).shape, self.type(e, c).shape
         if self.shapes.same_shape(have, want):
             return back
@@ -367,13 +367,13 @@ class Passing:
         return replace(loop, order=BACK + loop.order, down=True)
 
     def after(self, loop: Loop) -> Loop:
-        """Another loop over the same blocks, once the derivatives of all of them are known."""
+        """A later loop over the same blocks, which runs when all their derivatives are known."""
         return replace(loop, order=2 * BACK + loop.order, down=True)
 
     # -- uses of a value ---------------------------------------------------------------------------
 
     def share(self, e: Ref, back: Expr, c: Context) -> None:
-        """Add ``back`` to ∂e: sums over what e does not vary over, tests where e is one member."""
+        """Add ``back`` to ∂e: summed over letters that e lacks, or restricted to the member e."""
         index = dict(zip(e.symbol.slots, e.index, strict=True))
         blocks = self.model.block_index(e)
         pending = {b[0]: b for b in c.binders}
@@ -423,7 +423,7 @@ class Passing:
     def block_share(
         self, e: Ref, slot: str, at: Expr, back: Expr, c: Context, pending: dict[str, Binder]
     ) -> tuple[Expr, Loop | None]:
-        """The share of block ``at`` of a family, and the loop in which its blocks get it."""
+        """The share of a family's block ``at``, and the loop that adds it."""
         made = [x.loop for x in self.model.equations if x.name == e.key and x.loop is not None]
         free = {x.name for x in walk(at) if isinstance(x, Idx)}
         here = c.loop in made or (not made and at == Idx(slot))
@@ -503,7 +503,7 @@ class Passing:
         return replace(c, env=env, binders=(*c.binders, *binders))
 
     def pass_concat_over(self, e: Bind, back: Expr, c: Context) -> None:
-        """Pass to each member its own columns."""
+        """Pass each member of a concatenation over an index its own columns of ``back``."""
         inside = self.inside(e, c)
         lower, _ = self.bounds(*inside.binders[-1])
         at = simplified(Apply("sub", (Idx(e.index), lower)))
@@ -518,7 +518,7 @@ class Passing:
         self.pass_on(e.body, Table(((letter, width),), Pick(back, (place,))), inside)
 
     def pass_concat(self, e: Apply, back: Expr, c: Context) -> None:
-        """Pass to each part its own columns."""
+        """Pass each part of a concatenation its own columns of ``back``."""
         back = self.simple(back, c, "back")
         start: Expr = num(0)
         for k, a in enumerate(e.args):
@@ -532,7 +532,7 @@ class Passing:
             start = stop
 
     def apart(self, e: Table, back: Expr, c: Context) -> Table:
-        """The table with new letters for those that ``back`` binds, which is put inside it."""
+        """The table with other bound letters than ``back``, which is put inside it."""
         taken = self.taken.union(c.env.ranges, self.model.loop_letters)
         new = apart(e, back.binders, taken, self.model.ranges)
         assert isinstance(new, Table)
