@@ -52,6 +52,7 @@ def test_a_notebook_has_its_outputs_and_a_picture(path: Path) -> None:
     shown = [x for cell in cells if cell["cell_type"] == "code" for x in cell["outputs"]]
     assert any("image/svg+xml" in x.get("data", ()) for x in shown)
     assert not any(x["output_type"] == "error" for x in shown)
+    assert not any("Not read:" in text_of(x) for x in cells if x["cell_type"] == "code")
 
 
 def test_weights_are_small() -> None:
