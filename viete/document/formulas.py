@@ -19,7 +19,10 @@ _ATTRIBUTES = frozenset(
     "columnspacing rowspacing data-key data-node data-call data-member data-row".split()
 )
 OPENING = ("(", "[", ",", "=", "\u2248", "\u22c5")
-RELATIONS = str.maketrans({"≤": r"\le ", "≥": r"\ge ", "≠": r"\ne ", "≈": r"\approx "})  # operators
+# Signs that the converter would take for names, without an operator's spaces.
+SIGNS = str.maketrans({
+    "≤": r"\le ", "≥": r"\ge ", "≠": r"\ne ", "≈": r"\approx ", "←": r"\leftarrow ", "⊙": r"\odot ",
+})  # fmt: skip
 FUNCTIONS = ("log", "ln", "exp", "sin", "cos", "tan")  # a thin space before a bare argument
 BARS = ("|", "\u2016", "\u2223", "\u2225")
 THIN = '<mspace width="0.17em"/>'
@@ -73,7 +76,7 @@ _WITH_LOW_LINE = re.compile(r"\\operatorname(?=\{\w*\\_)")
 # stands in the braces of a command such as \text is left as it is, and so is a command's name.
 _WORD = re.compile(
     r"\\(?:text\w*|math(?!ring)\w+|operatorname|mbox|begin|end)\*?\s*\{[^{}]*\}|\\[A-Za-z]+"
-    r"|(?<![A-Za-z])(?P<word>(?=[A-Za-z]*[a-z])[A-Za-z]{3,}|LN)(?![A-Za-z])"
+    r"|(?<![A-Za-z])(?P<word>(?=[A-Za-z]*[a-z])[A-Za-z]{3,}|LN|MLP|GELU)(?![A-Za-z])"
 )
 
 
@@ -89,7 +92,7 @@ def converted(latex: str) -> ElementTree.Element | None:
     from latex2mathml.converter import convert
 
     try:
-        latex = _WITH_LOW_LINE.sub(r"\\mathrm", upright(latex)).translate(RELATIONS)
+        latex = _WITH_LOW_LINE.sub(r"\\mathrm", upright(latex)).translate(SIGNS)
         return ElementTree.fromstring(convert(latex))
     except Exception:  # of whatever kind: a card's prose may hold any LaTeX
         return None
@@ -108,6 +111,10 @@ def checked(e: ElementTree.Element, first: bool = False) -> str:
         attributes |= {"lspace": "0.28em", "rspace": "0.28em"}
     elif name == "mo" and len(text) > 1 and text.isalpha() and not attributes:
         name, attributes = "mi", {}  # a function's name, without an operator's spaces
+    elif name == "mo" and text == "∞":
+        name = "mi"  # a number, and no operator
+    elif name == "msub" and len(e) and e[0].text == "∑":
+        name = "munder"  # below the sign where a formula stands by itself, beside it in a line
     if name == "mo" and first and text in ("-", "\u2212"):
         attributes["form"] = "prefix"
     inner, before = escape(text), None

@@ -136,14 +136,14 @@ class Summaries:
                 yield f"{at} {a} and {b} have exactly the same score"
             else:
                 why = self.because(greatest, next_one, gap)
-                scores = self.scored(b, greatest, next_one, why)
+                scores = self.scored(b, greatest, next_one)
                 yield f"{at} the model predicts {a}, {why}. {scores}"
 
-    def scored(self, second: str, best: Number, next_one: Number, why: str) -> str:
-        """The two greatest scores; ``why`` says why one of them is greater."""
-        one, two = self.formulas.plain_number(best), self.formulas.plain_number(next_one)
-        if f"{one} > {two}" in why:
+    def scored(self, second: str, best: Number, next_one: Number) -> str:
+        """The two greatest scores; fractions stand already in the reason."""
+        if best.rational is not None and next_one.rational is not None:
             return f"These are its score and that of {second}, which comes second"
+        one, two = self.formulas.plain_number(best), self.formulas.plain_number(next_one)
         return f"Its score is ${one}$, and {second} comes second with ${two}$"
 
     def because(self, best: Number, second: Number, gap: Number) -> str:

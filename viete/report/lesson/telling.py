@@ -96,6 +96,8 @@ class Teller:
     def token(self, k: int) -> str:
         """A token for prose."""
         word = self.word(k).replace("`", "\u02cb").replace("$", "\uff04")
+        if not word.strip():
+            word = f'"{word}"'  # a space by itself is not seen
         return f"token {k}" if word == str(k) else f"`{word}`"
 
     def place(self, j: int) -> str:
