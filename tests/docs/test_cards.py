@@ -3,30 +3,18 @@
 from __future__ import annotations
 
 import shlex
-from importlib.util import module_from_spec, spec_from_file_location
 from itertools import pairwise
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 import viete as vt
+from tests.docs.hooks import hook
 from viete.cards.catalogue import named
 
-HOOK = Path(__file__).parents[2] / "docs/.hooks/cards.py"
+gallery = hook("cards")
 
 
-@pytest.fixture(scope="module")
-def gallery() -> Any:
-    """The hook that makes the pages."""
-    spec = spec_from_file_location("cards", HOOK)
-    assert spec is not None and spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_it_lists_every_card_once(gallery: Any) -> None:
+def test_it_lists_every_card_once() -> None:
     listing = gallery.listing("reference/cards.html")
     for name in named():
         assert listing.count(f'href="cards/{name}.html"') == 1, name
@@ -34,7 +22,7 @@ def test_it_lists_every_card_once(gallery: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["gpt2", "exact-lesson", "t5", "sae", "letters-causal"])
-def test_a_page_has_a_picture_the_equations_and_the_sizes(gallery: Any, name: str) -> None:
+def test_a_page_has_a_picture_the_equations_and_the_sizes(name: str) -> None:
     card = vt.read(name)
     page = gallery.page(name, card)
     assert f"# {card.title}\n" in page and f"viete show {name} -f svg" in page
@@ -43,7 +31,7 @@ def test_a_page_has_a_picture_the_equations_and_the_sizes(gallery: Any, name: st
     assert "| symbol | value |" in page
 
 
-def test_the_sizes_of_its_commands_are_the_cards(gallery: Any) -> None:
+def test_the_sizes_of_its_commands_are_the_cards() -> None:
     for name in named():
         card = vt.read(name)
         words = shlex.split(gallery.explore_command(name, card))

@@ -5,23 +5,14 @@ from __future__ import annotations
 import re
 from functools import reduce
 from importlib import import_module
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
+from tests.docs.hooks import hook
+
 DOCS = Path(__file__).parents[2] / "docs"
 NOUNS = ("card", "model", "run")
-
-
-def hook(name: str) -> ModuleType:
-    """A hook of the site."""
-    spec = spec_from_file_location(name, DOCS / f".hooks/{name}.py")
-    assert spec is not None and spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 MODULES = hook("modules").modules()

@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
-from types import ModuleType
 
-import pytest
+from tests.docs.hooks import hook
 
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture(scope="module")
-def checks() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("site_checks", ROOT / "docs/.hooks/checks.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+checks = hook("checks")
 
 
-def test_dollars_are_found_in_text_alone(checks: ModuleType) -> None:
+def test_dollars_are_found_in_text_alone() -> None:
     assert checks.dollars("<p>the pattern $A^{1,2}$ of <code>$x$</code></p>") == [
         "shows '$A^{1,2}$'"
     ]
     assert checks.dollars("<pre>$ viete\n$ run</pre><p>5 $ a day</p><math>$a$</math>") == []
 
 
-def test_links_that_lead_nowhere(checks: ModuleType, tmp_path: Path) -> None:
+def test_links_that_lead_nowhere(tmp_path: Path) -> None:
     other = tmp_path / "other.html"
     other.write_text('<h2 id="here">', "utf-8")
     page = '<a href="other.html#here"></a><a href="other.html#there"></a><img src="none.svg">'
