@@ -205,7 +205,7 @@ def test_other_numbers_and_two_inputs() -> None:
     [
         (["x^1 + q"], "<question>:1:7: unknown symbol q"),
         (["x^7"], "there is no x"),
-        (["x^1", "-o", "a.doc"], "-o a.doc: answers are written to .txt, .md"),
+        (["x^1", "-o", "a.doc"], "-o a.doc: this command writes no .doc files"),
         (["x^1", "-f", "npz"], "an archive of arrays needs a file: -o answers.npz"),
         (["@none.md"], "none.md: cannot be read"),
         (

@@ -202,7 +202,7 @@ def test_pages_of_features(tmp_path: Path) -> None:
     assert said.startswith("Feature 3") and "Set to a value" in said
     for options, message in (
         (["--feature", "99"], "there is no feature 99; they are 0 to 11"),
-        (["--feature", "x"], "--feature takes numbers of features"),
+        (["--feature", "x"], "--feature takes one number from 0 up"),
         (["-o", "a.html"], "a folder, with a page for each"),
         (["--data", "b"], "give the texts as --texts FILE"),
     ):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,17 +10,13 @@ import typer
 from viete.cli.answer_pages import AnswerPages
 from viete.cli.asking import AskedInputs, Asking
 from viete.cli.inputs import NumberOptions
-from viete.cli.option_groups import choice
-from viete.cli.output import Output, emit, wrote
+from viete.cli.output import Output, emit, format_of, format_option, wrote
 from viete.cli.source import SourceOptions
 from viete.cli.weights import WeightOptions
 from viete.document.rendering import PAGES
 from viete.errors import VieteError
 
 FORMATS = (*PAGES, "json", "csv", "npz", "svg")
-SUFFIXES = {".txt": "text", ".md": "md", ".tex": "latex", ".html": "html"} | {
-    f".{form}": form for form in FORMATS[len(PAGES) :]
-}
 
 
 def ask(
@@ -42,16 +37,7 @@ def ask(
     as_json: Annotated[
         bool, typer.Option("--json", help="Write JSON, as -f json does.", rich_help_panel="Output")
     ] = False,
-    form: Annotated[
-        str | None,
-        choice(
-            FORMATS,
-            "--format",
-            "-f",
-            help="The format [from -o's suffix, else text].",
-            panel="Output",
-        ),
-    ] = None,
+    form: Annotated[str | None, format_option(FORMATS)] = None,
     draw: Annotated[
         bool,
         typer.Option(
@@ -69,7 +55,9 @@ def ask(
     from viete.ask.question_list import questions_of
 
     number.check()
-    form = form_of("json" if as_json else form, output)
+    form = format_of("json" if as_json else form, output, FORMATS)
+    if form == "npz" and output is None:
+        raise VieteError("an archive of arrays needs a file: -o answers.npz")
     if draw and (form not in ("text", "svg", "html") or (form == "text" and output is not None)):
         raise VieteError(
             "--draw draws on the terminal, with -o picture.svg as SVG, with -o page.html on a page"
@@ -94,17 +82,3 @@ def ask(
     if asking.stopped:
         print(f"viete: {asking.stopped}", file=sys.stderr)
         raise typer.Exit(130)
-
-
-def form_of(form: str | None, output: Path | None) -> str:
-    """The format of ``--format``, else of the output's suffix, else text."""
-    if form is None and output is not None and output.suffix:
-        form = SUFFIXES.get(output.suffix.lower())
-        if form is None:
-            raise VieteError(
-                f"-o {output}: answers are written to {', '.join(SUFFIXES)}, not {output.suffix}; "
-                "or give --format"
-            )
-    if form == "npz" and output is None:
-        raise VieteError("an archive of arrays needs a file: -o answers.npz")
-    return form or "text"

@@ -16,7 +16,7 @@ from viete.errors import VieteError
 if TYPE_CHECKING:
     from viete.nouns.model import Model
 
-FORMATS = (*PAGES, "json", "svg")
+FORMATS = (*PAGES, "json", "csv", "svg")
 
 
 def cause(
@@ -46,7 +46,7 @@ def cause(
     draw_seed: Annotated[int, typer.Option(min=0, help="Seed for drawing texts.")] = 0,
     top: Annotated[int, typer.Option(min=1, help="List the K values with the largest "
         "effects.")] = 24,
-    form: Annotated[str | None, format_option((*FORMATS, "csv"))] = None,
+    form: Annotated[str | None, format_option(FORMATS)] = None,
     output: Output = None,
 ) -> None:  # fmt: skip
     """Measure what causes a number: replace values by those of another text and run on.
@@ -55,9 +55,9 @@ def cause(
     --resample takes random other texts (resample ablation), --hypothesis texts that agree on what
     it names (causal scrubbing).
     """
-    form = "csv" if output is not None and output.suffix == ".csv" else form
-    form = form if form == "csv" else format_of(form, output, FORMATS)
-    model = opened(source, weights)
+    form = format_of(form, output, FORMATS)
+    source.refuse_cut("there are many texts")
+    model = source.weighted_model(weights)
     if hypothesis is not None:
         if by is not None:
             raise VieteError(
@@ -69,18 +69,6 @@ def cause(
             "name the values to take from another text: --by 'A^{i,h}', or give --hypothesis"
         )
     emit(effects(model, of, by, texts, resample, draw_seed, top, form), output)
-
-
-def opened(source: SourceOptions, weights: WeightOptions) -> Model[Any]:
-    """The model, or the card with its weights."""
-    from viete.nouns.card import Card
-
-    source.refuse_cut("there are many texts")
-    card, model = source.opened(weights)
-    if model is not None:
-        return model
-    weights.complete(card)
-    return Card.of(card).with_weights(weights.or_drawn(card), seed=weights.seed or 0)
 
 
 def effects(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from viete.cli.inputs import whole_numbers
 from viete.cli.option_groups import choice
 from viete.cli.output import Output, emit, wrote
 from viete.cli.source import SourceOptions
@@ -73,9 +74,8 @@ def circuit(
     """
     from viete.circuits.findings import findings
     from viete.model.saving import edges_beside
-    from viete.nouns.card import Card
 
-    counts = numbers_of(edges)
+    counts = whole_numbers(edges, "--edges", least=1)
     if confirm and len(counts) > 1:
         raise VieteError("--confirm needs one number of edges, such as --edges 20")
     if score == "patching" and steps > 1:
@@ -91,17 +91,15 @@ def circuit(
                 f"circuit.md -f svg draws it"
             )
         beside = edges_beside(output)
-    card, model = source.opened(weights)
-    if model is None:
-        weights.complete(card)
-        model = Card.of(card).with_weights(weights.or_drawn(card), seed=weights.seed or 0)
+    model = source.weighted_model(weights)
     circuits = model.circuits(of, texts, steps, score, nodes, positions)
     if len(counts) > 1:
         from viete.document.colours import svg_file
         from viete.report.pictures.curve import curve
 
         shares = circuits.sweep(counts)
-        picture = curve(f"Faithfulness of {card.title}", [str(k) for k in counts], shares, "edges")
+        title = f"Faithfulness of {model.card.title}"
+        picture = curve(title, [str(k) for k in counts], shares, "edges")
         text = svg_file(picture.svg) if output is not None else "\n".join(picture.lines)
         return emit(text, output)
     chosen = circuits.confirmed if confirm else circuits.largest
@@ -154,14 +152,6 @@ def over_training(
     if len(history.steps) < len(names):
         print(f"viete: stopped after step {history.steps[-1].step}", file=sys.stderr)
         raise typer.Exit(130)
-
-
-def numbers_of(text: str) -> list[int]:
-    """``--edges 1,2,5`` as numbers."""
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() and int(part) for part in parts):
-        raise VieteError(f"--edges takes a number of edges, or several: 1,2,5,10, not {text!r:.40}")
-    return [int(part) for part in parts]
 
 
 __all__ = ["circuit"]

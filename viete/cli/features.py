@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from viete.cli.inputs import whole_numbers
 from viete.cli.output import Output, emit, wrote
 from viete.cli.source import SourceOptions
 from viete.document.rendering import render
@@ -49,7 +50,7 @@ def features(
         raise VieteError("give the texts as --texts FILE, one a line, or running text as --data")
     if output is not None and output.suffix:
         raise VieteError(f"-o {output}: features are written to a folder, with a page for each")
-    numbers = None if feature is None else numbers_of(feature)
+    numbers = None if feature is None else whole_numbers(feature, "--feature")
     source.refuse_cut("features are looked at on many texts")
     tell = on_terminal()
     found = source.model().features(texts, data=data, of=of, length=length, seed=seed, tell=tell)
@@ -64,14 +65,6 @@ def features(
         emit(render(found.page(), "text"), None)
     elif output is None:
         emit("\n".join(render(found.feature_page(k), "text") for k in numbers), None)
-
-
-def numbers_of(text: str) -> list[int]:
-    """``--feature 3,17`` as numbers."""
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() for part in parts):
-        raise VieteError(f"--feature takes numbers of features, 17 or 3,17, not {text!r:.40}")
-    return [int(part) for part in dict.fromkeys(parts)]
 
 
 __all__ = ["features"]

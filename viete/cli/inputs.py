@@ -145,6 +145,16 @@ def row_of(text: str, card: CardData, what: str) -> list[int]:
     return out
 
 
+def whole_numbers(text: str, option: str, least: int = 0) -> list[int]:
+    """``3,17,40`` as numbers, each once."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() and int(part) >= least for part in parts):
+        raise VieteError(
+            f"{option} takes one number from {least} up, or several with commas, not {text!r:.40}"
+        )
+    return [int(part) for part in dict.fromkeys(parts)]
+
+
 def split_names(text: str, option: str) -> list[str]:
     """Split at the commas outside brackets: ``S, A^{1,h}, <u, v>``."""
     parts, depth = [""], 0

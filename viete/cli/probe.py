@@ -61,7 +61,6 @@ def probe(
     held out. A family of vectors gives a curve or a map (-o blocks.svg); -o page.html has it all.
     """
     from viete.model.trained import weights_beside
-    from viete.nouns.card import Card
     from viete.probes.card import save_held_out
     from viete.probes.effects import probe_effects
     from viete.probes.table import effect_table
@@ -69,10 +68,7 @@ def probe(
 
     if output is not None and output.suffix not in SUFFIXES:
         raise VieteError(f"-o {output}: a probe is written to {', '.join(SUFFIXES)}")
-    card, model = source.opened(weights)
-    if model is None:
-        weights.complete(card)
-        model = Card.of(card).with_weights(weights.or_drawn(card), seed=weights.seed or 0)
+    model = source.weighted_model(weights)
     found = model.probes(of, texts, label, method=method, kind=kind, held=held, penalty=penalty)
     form = "" if output is None else output.suffix
     if form == ".svg":

@@ -210,6 +210,16 @@ class SourceOptions:
         found = self.model(dtype, device)
         return found.card, found
 
+    def weighted_model(self, weights: WeightOptions) -> Model:
+        """The model, or the card with weights. Raises VieteError for a card without any."""
+        from viete.nouns.card import Card
+
+        card, model = self.opened(weights)
+        if model is not None:
+            return model
+        weights.complete(card)
+        return Card.of(card).with_weights(weights.or_drawn(card), seed=weights.seed or 0)
+
     def refuse_cut(self, why: str) -> None:
         """Raise VieteError if ``--cut`` is given, in a command that does not run one text."""
         if self.cuts:

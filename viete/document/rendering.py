@@ -9,7 +9,8 @@ from viete.errors import VieteError
 
 # A file's suffix, and the spelling of the formulas in a tree that is written in this format.
 SUFFIXES = {"text": ".txt", "md": ".md", "latex": ".tex", "html": ".html", "typst": ".typ",
-            "pdf": ".pdf", "json": ".json", "svg": ".svg", "mermaid": ".mmd"}  # fmt: skip
+            "pdf": ".pdf", "json": ".json", "csv": ".csv", "npz": ".npz", "svg": ".svg",
+            "mermaid": ".mmd"}  # fmt: skip
 STYLES = {"text": "unicode", "md": "latex", "latex": "latex", "html": "mathml", "typst": "typst"}
 PAGES = ("text", "md", "latex", "html")  # of every document whose formulas are ours or LaTeX's
 PRINTED = (*PAGES, "typst", "pdf")  # of documents that are made for paper too
