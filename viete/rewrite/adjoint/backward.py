@@ -11,8 +11,9 @@ from viete.graph.dependence import FURTHEST, offset
 from viete.notation.printer import show
 from viete.notation.tree import Apply, Bind, Expr, Idx, Ref, Slot, Symbol, num, refs, walk
 from viete.rewrite.adjoint.double_where import Doubled
+from viete.rewrite.adjoint.equations import BACK
 from viete.rewrite.adjoint.shares import UNSAID, Context, Reason, Share, because, partial
-from viete.rewrite.adjoint.vjp import BACK, Passing
+from viete.rewrite.adjoint.vjp import Passing
 from viete.rewrite.simplify import simplified
 
 CARRIED = Reason(said="carried")

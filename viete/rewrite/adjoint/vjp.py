@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
-from fractions import Fraction
 
-from viete.analysis.shapes import Shapes
-from viete.analysis.types import Type
-from viete.errors import Text, VieteError
-from viete.graph.card import Equation, Loop
+from viete.errors import VieteError
 from viete.graph.matching import Match, one_function, put
 from viete.graph.rules import Rule, derivatives, head
-from viete.graph.sizes import ONE, ZERO, Size
+from viete.graph.sizes import ONE, ZERO
 from viete.library.functions import inlined, is_argument
 from viete.notation.printer import INFIX, show
-from viete.notation.substitution import Abstraction, Put, apart, fresh
+from viete.notation.substitution import Abstraction, Put, apart
 from viete.notation.tree import (
     MEASURES,
     Apply,
     Bind,
     Expr,
     Idx,
-    Num,
     Pick,
     Ref,
     Slice,
-    Slot,
-    Symbol,
     Table,
     num,
     place_from_end,
@@ -35,49 +28,29 @@ from viete.notation.tree import (
     walk,
 )
 from viete.rewrite.adjoint.activity import depends, held, reached
-from viete.rewrite.adjoint.blocks import Readers, Reading, block_expr
 from viete.rewrite.adjoint.double_where import Doubled
 from viete.rewrite.adjoint.scatter import picked_back, row_of
-from viete.rewrite.adjoint.shares import Binder, Context, Reason, Share, because, hatted, partial_of
-from viete.rewrite.adjoint.single_where import Side, by_entry, is_where
+from viete.rewrite.adjoint.shares import Binder, Context, Reason, hatted, partial_of
+from viete.rewrite.adjoint.single_where import by_entry, is_where
+from viete.rewrite.adjoint.uses import Uses
 from viete.rewrite.simplify import row_sum, simplified
 
-BACK = 1000  # the order of a loop that runs back, beyond all that run forward
 UNNAMED = frozenset(INFIX) | {"neg", "T", "where", "inner"}  # said by the equation's number alone
 
 
-class Passing:
+class Passing(Uses):
     """Applies the rules to one model's operations.
 
-    Each use of a value adds a share to its derivative. ``shares`` lists them by the value's key,
-    each with the loop of the use. Where a definition replaced a value's name, ``passed`` lists the
-    shares that reach the value by its name. ``out`` holds the equations written so far.
+    ``wanted`` are the names whose derivatives are wanted.
     """
 
     def __init__(self, double: Doubled, wanted: frozenset[str]) -> None:
-        card = double.model
-        self.model, self.wanted, self.single = card, wanted, double.single
-        self.beside = double.opened
-        self.shares: dict[str, list[tuple[Loop | None, Share]]] = {}
-        self.passed: dict[str, list[tuple[Loop | None, Share]]] = {}
-        self.out: list[Equation] = []
-        self.shapes = Shapes(card)  # its own: what is derived is added to them
-        self.taken = card.names
-        self.letter = {
-            "back": card.fresh("G", "J", "D", "Y", "back"),
-            "again": card.fresh("F", "H", "R", "Z", "again"),
-        }
-        self.rules = tuple(rule.among(card.hidden) for rule in derivatives())
-        self.one_for_all: set[str] = set()  # parameters of which a loop's blocks read one, W^1
-        self.counts = {"back": 0, "again": 0}
-        self.named: dict[tuple[Expr, Loop | None], Ref] = {}
-        self.helpers: set[str] = set()  # the keys of G_1, F_1, …
-        self.part = ""  # the titled part of the card that we are in
-        self.doubled: set[Expr] = set()  # the conditions that stand below themselves once more
-        self.start: int | None = None  # where in ``out`` the loop begins that we are in
-        self.active, self.stop = reached(card, wanted), held(card)
-        self.values = {e.name for e in card.equations}
+        super().__init__(double.model, double.single)
+        self.wanted, self.beside = wanted, double.opened
+        self.rules = tuple(rule.among(self.model.hidden) for rule in derivatives())
         self.fitting: dict[str, list[Rule]] = {}
+        self.doubled: set[Expr] = set()  # the conditions that stand below themselves once more
+        self.active, self.stop = reached(self.model, wanted), held(self.model)
 
     def depends(self, e: Expr) -> bool:
         """Whether a derivative passes from ``e`` to a wanted name."""
@@ -113,9 +86,6 @@ class Passing:
         if rows == e:
             return e
         return transform(rows, lambda x: self.untabled(x, c) if isinstance(x, Table) else None)
-
-    def type(self, e: Expr, c: Context) -> Type:
-        return self.shapes.of(e, c.env)
 
     def pass_by_rule(self, e: Expr, back: Expr, c: Context, whole: Ref | None) -> None:
         """Pass ∂e on by the first rule that fits, or through the definition of a function."""
@@ -286,7 +256,7 @@ class Passing:
         body = inlined(e, self.model.function, self.around(c), self.taken)
         return body if self.model.library_name(e) == "std" else self.sized(body, c)
 
-    # -- shapes and names --------------------------------------------------------------------------
+    # -- shapes ------------------------------------------------------------------------------------
 
     def fitted(self, back: Expr, e: Expr, c: Context) -> Expr:
         """``back`` in the shape of ``e``: summed over repeated axes, repeated along summed axes."""
@@ -309,183 +279,6 @@ class Passing:
         if len(have) == 2 and want[0] == ONE != have[0]:
             return Apply("T", (Apply("sum", (Apply("T", (back,)),)),))
         return self.model.library("spread", back, e)
-
-    def fresh(self, c: Context, *used: Expr) -> str:
-        letters = (x for e in used for x in (*e.free, *e.binders))
-        return fresh(self.taken.union(c.env.ranges, self.model.loop_letters, letters))
-
-    def simple(self, e: Expr, c: Context, kind: str, symbol: Symbol | None = None) -> Expr:
-        """``e`` if it is a name or a number, else a new name for it, with an equation."""
-        for test, holds in c.sides:  # named as on paper, where the condition stands outside
-            plain, other = self.single.chosen(e, test, holds), num(0 if kind == "back" else 1)
-            if plain != e and (kind == "again" or Side(test, holds) in self.single.masks(e)):
-                plain = self.simple(plain, c, kind, symbol)
-                return Apply("where", (test, plain, other) if holds else (test, other, plain))
-        core = e.args[0] if isinstance(e, Apply) and e.op in ("neg", "T") else e
-        if isinstance(core, Ref | Num) or not self.type(e, c).shape:
-            return e
-        loop = c.loop
-        if (e, loop) in self.named:
-            return self.named[e, loop]
-        letters = e.free
-        if letters & {b for b, lower, _ in c.binders if lower is not None}:
-            return e  # under an index with bounds of its own there is no family to name it in
-        slots = [i for i in self.order(letters) if i in letters]
-        if symbol is None or symbol.key in self.shapes.types:
-            self.counts[kind] += 1
-            base = Symbol("value", self.letter[kind], (Slot(str(self.counts[kind])),))
-            symbol = replace(base, sup=tuple(Slot(s, True) for s in slots))
-            self.helpers.add(symbol.key)
-        elif set(symbol.slots) != set(slots):
-            return self.simple(e, c, kind)
-        ref = symbol.member
-        why = because([c.reason]) if kind == "back" else f"a part of {c.reason.equation}"
-        self.write(ref, e, loop if loop is not None and loop.index in slots else None, why)
-        self.named[e, loop] = ref
-        return ref
-
-    def order(self, letters: Iterable[str]) -> list[str]:
-        """Block letters first, then heads, in the card's order."""
-        loops = [x for x in sorted(letters) if x in self.model.loop_letters]
-        return loops + [i.name for i in self.model.indices if i.name in letters]
-
-    def write(self, left: Ref, right: Expr, loop: Loop | None, meaning: str) -> None:
-        if loop is not None and not loop.down:
-            loop = self.down(loop)
-        text = Text(f"{show(left)} = {show(right)}", "<backward>")
-        title = f"Backward: {self.part}" if self.part else "Backward"
-        equation = Equation(left, right, loop, title, meaning, text=text)
-        self.shapes.equation(len(self.model.equations) + len(self.out), equation)
-        if loop is None and self.start is not None:  # the same for every block: before the loop
-            before = self.out[self.start - 1].part if self.start else title
-            self.out.insert(self.start, replace(equation, part=before))
-            self.start += 1
-        else:
-            self.out.append(equation)
-
-    def down(self, loop: Loop) -> Loop:
-        return replace(loop, order=BACK + loop.order, down=True)
-
-    def after(self, loop: Loop) -> Loop:
-        """A later loop over the same blocks, which runs when all their derivatives are known."""
-        return replace(loop, order=2 * BACK + loop.order, down=True)
-
-    # -- uses of a value ---------------------------------------------------------------------------
-
-    def share(self, e: Ref, back: Expr, c: Context) -> None:
-        """Add ``back`` to ∂e: summed over letters that e lacks, or restricted to the member e."""
-        index = dict(zip(e.symbol.slots, e.index, strict=True))
-        blocks = self.model.block_index(e)
-        pending = {b[0]: b for b in c.binders}
-        for letter in self.order(self.type(back, c).family):
-            pending.setdefault(letter, (letter, None, None))
-        loop = c.loop
-        members: list[Expr] = []
-        for slot in self.model.heads_of(e.symbol):
-            at = index[slot]
-            if isinstance(at, Idx) and at.name in pending and at.name not in (
-                x.name for s, v in index.items() if s != slot for x in walk(v) if isinstance(x, Idx)
-            ):  # fmt: skip
-                if at.name != slot:
-                    back = self.renamed(back, at.name, slot)
-                del pending[at.name]
-            else:
-                test = Apply("eq", (Idx(slot), at))
-                if not at.free:  # one member: what it gets is summed before it is put there
-                    members.append(test)
-                else:
-                    if slot in pending:  # the letter is taken by the sum: that gets another
-                        other = self.fresh(c, back, at)
-                        bounds = self.bounds(*pending.pop(slot))
-                        pending[other] = (other, *bounds)
-                        back, at = (self.renamed(x, slot, other) for x in (back, at))
-                        test = Apply("eq", (Idx(slot), at))
-                    back = Apply("where", (test, back, num(0)))
-        for slot, at in zip(self.model.blocks_of(e.symbol), blocks, strict=True):
-            if {x.name for x in walk(at) if isinstance(x, Idx)}:
-                back, loop = self.block_share(e, slot, at, back, c, pending)
-                blocks = tuple(Idx(slot) if x == at and loop != c.loop else x for x in blocks)
-            elif c.loop is not None and e.key not in self.values:
-                self.one_for_all.add(e.key)
-        for letter, lower, upper in reversed(list(pending.values())):
-            if letter in back.free:
-                back = Bind("sum", letter, lower, upper, back)
-            elif lower is not None or letter in [b[0] for b in c.binders]:
-                back = Apply("times", (self.count(letter, lower, upper), back))
-        for member in members:
-            back = Apply("where", (member, back, num(0)))
-        self.add(e.key, loop, Share(blocks, back, c.reason))
-
-    def renamed(self, e: Expr, letter: str, new: str) -> Expr:
-        """A formula with another index letter."""
-        return self.model.substitute(e, letters={letter: Idx(new)})
-
-    def block_share(
-        self, e: Ref, slot: str, at: Expr, back: Expr, c: Context, pending: dict[str, Binder]
-    ) -> tuple[Expr, Loop | None]:
-        """The share of a family's block ``at``, and the loop that adds it."""
-        made = [x.loop for x in self.model.equations if x.name == e.key and x.loop is not None]
-        free = {x.name for x in walk(at) if isinstance(x, Idx)}
-        here = c.loop in made or (not made and at == Idx(slot))
-        if c.loop is not None and here and not free & pending.keys():
-            return back, c.loop
-        home = made or self.readers(e.key, slot)
-        reading = Reading.of(at, min(free), self.model) if len(free) == 1 else None
-        if not home or reading is None:
-            raise self.refused(e, c)
-        (letter,), loop = free, home[0]
-        if c.loop is None and letter in pending:  # a sum over blocks: each block's own share
-            _, lower, upper = pending.pop(letter)
-        elif c.loop is not None and letter == c.loop.index:
-            lower, upper = c.loop.lower, c.loop.upper
-        else:
-            raise self.refused(e, c)
-        assert lower is not None and upper is not None
-        readers = Readers(reading, letter, lower, upper, c.loop is not None)
-        start = self.model.size(loop.lower)
-        first = reading.at(self.model.size(lower if reading.sign > 0 else upper))
-        early = None if first is None or start is None else (start - first).number()
-        if early is None and not made:
-            early = Fraction(0)
-        if early is None or early > 4 or early.denominator != 1:
-            raise self.refused(e, c)
-        for k in range(int(early)):  # x^0, which is made before the loop
-            assert first is not None
-            block = block_expr(first + Size.of(k), self.model)
-            assert block is not None
-            share = readers.share(back, block, (block, block), self.model)
-            self.add(e.key, None, Share((block,), simplified(share), c.reason))
-        if not made and loop == c.loop:
-            loop = self.after(loop)  # it comes from blocks on either side
-        ends = loop.lower, loop.upper
-        return readers.share(back, Idx(slot), ends, self.model), loop
-
-    def readers(self, key: str, letter: str) -> list[Loop]:
-        """The loops over a letter that read a value, in order."""
-        return [e.loop for e in self.model.equations
-                if e.loop is not None and e.loop.index == letter and key in e.reads]  # fmt: skip
-
-    def refused(self, e: Ref, c: Context) -> VieteError:
-        text = self.model.equations[c.reason.equation - 1].text
-        return text.error(
-            f"the derivative through {show(e)} is not derived: which blocks read a block must be "
-            f"plain, as with {e.key.partition('^')[0]}^{{i-2}} or ^{{N-i+1}}",
-            *text.place(e),
-        )
-
-    def count(self, letter: str, lower: Expr | None, upper: Expr | None) -> Expr:
-        lower, upper = self.bounds(letter, lower, upper)
-        return simplified(Apply("add", (Apply("sub", (upper, lower)), num(1))))
-
-    def bounds(self, letter: str, lower: Expr | None, upper: Expr | None) -> tuple[Expr, Expr]:
-        """The bounds of a sum, or those declared for its letter."""
-        if lower is None or upper is None:
-            found = next(i for i in self.model.indices if i.name == letter)
-            return found.lower, found.upper
-        return lower, upper
-
-    def add(self, key: str, loop: Loop | None, share: Share) -> None:
-        self.shares.setdefault(key, []).append((loop, share))
 
     # -- binders, tables, places -------------------------------------------------------------------
 
