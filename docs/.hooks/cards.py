@@ -98,7 +98,7 @@ def page(name: str, card: vt.Card) -> str:
     cut = re.split(r"^## (.*)\n", text, flags=re.M)
     parts = {"": cut[0], **dict(zip(cut[1::2], cut[2::2], strict=True))}
     return "\n\n".join([
-        f"---\nsearch:\n  boost: 0.5\n---\n{parts[''].strip()}",
+        f"---\n{found_by(name, card)}\n---\n{parts[''].strip()}",
         f"In Viète: `{name}`. With the sizes below it has {count(card)} parameters.",
         f"## Picture\n\n```embed\nviete show {name} -f svg\ntitle: Data flow of {card.title}\n```",
         f"## Equations\n\n{deeper(parts['Forward pass'])}",
@@ -110,6 +110,12 @@ def page(name: str, card: vt.Card) -> str:
         f"```console\n$ viete show {name} -f md -o mine.md\n$ viete show mine.md\n```",
         *explored(name, card), "[All cards](../cards.md)",
     ])  # fmt: skip
+
+
+def found_by(name: str, card: vt.Card) -> str:
+    """How the search finds the page: those of released models first, by their names."""
+    released = group(name, card) == "Released models"
+    return f"tags: [{card.title}]" if released else "search:\n  boost: 0.5"
 
 
 def weights(card: vt.Card, parameters: str) -> Iterator[str]:

@@ -2,8 +2,8 @@
 
 docs/reference/glossary.md is the one source: a definition list. Each word there becomes a heading,
 so that the search finds it; in the other pages its first occurrence becomes a link to it, whose
-title is the meaning. The front matter of the glossary lists under ``no_links`` the words that have
-another, everyday sense as well.
+title is the meaning. The front matter of the glossary lists under ``everyday`` the words that have
+another sense as well, such as a key of a dictionary, each with the folders whose pages mean ours.
 """
 
 import re
@@ -37,22 +37,20 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 def on_page_content(html: str, page: Any, config: Any, files: Any, **_: Any) -> str:
     """A page whose words of the glossary are links to it."""
-    words = dict(glossary(Path(config["docs_dir"], PAGE)))
+    words = words_of(Path(config["docs_dir"], PAGE), str(Path(page.file.src_uri).parent))
     if page.file.src_uri in (PAGE, "index.md") or 'class="doc doc-' in html:
         return html
     url = get_relative_url(files.get_file_from_path(PAGE).url, page.file.url)
     linked = set[str]()
 
     def link(m: re.Match[str]) -> str:
-        word = next(w for w in words if re.fullmatch(form(w), m[0]))
+        word, meaning = words[(m.lastindex or 0) - 1]
         if word in linked:
             return m[0]
         linked.add(word)
-        return (
-            f'<a class="term" href="{url}#{anchor(word)}" title="{escape(words[word])}">{m[0]}</a>'
-        )
+        return f'<a class="term" href="{url}#{anchor(word)}" title="{escape(meaning)}">{m[0]}</a>'
 
-    any_word = re.compile("|".join(map(form, words)))
+    any_word = re.compile("|".join(f"({form(word)})" for word, _ in words))
     parts, inside = _TAG.split(html), 0
     for k, part in enumerate(parts):
         if part.startswith("<"):
@@ -65,12 +63,12 @@ def on_page_content(html: str, page: Any, config: Any, files: Any, **_: Any) -> 
 
 
 @cache
-def glossary(path: Path) -> tuple[tuple[str, str], ...]:
-    """Words and their meanings, as plain text; the longest words first."""
-    text, front = meta.get_data(path.read_text("utf-8"))
+def words_of(glossary: Path, folder: str) -> tuple[tuple[str, str], ...]:
+    """The words that pages of a folder link, with their meanings; the longest words first."""
+    text, front = meta.get_data(glossary.read_text("utf-8"))
     found = {m["word"]: plain(m["meaning"]) for m in _ENTRY.finditer(text)}
-    left_out = {w.lower() for w in front.get("no_links", ())}
-    chosen = [(w, x) for w, x in found.items() if w.lower() not in left_out]
+    everyday = front["everyday"]
+    chosen = [(w, x) for w, x in found.items() if folder in everyday.get(w.lower(), [folder])]
     return tuple(sorted(chosen, key=lambda entry: -len(entry[0])))
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -73,23 +74,43 @@ def test_every_page_is_for_everyone(site: Path, width: int, dark: bool) -> None:
     assert found == {}
 
 
-@pytest.mark.parametrize(("word", "page"), [
-    ("lesson", "teach/"), ("glossary", "reference/glossary.html"), ("tutorial", "learn/"),
-])  # fmt: skip
-def test_the_search_works_from_a_disk(site: Path, word: str, page: str) -> None:
+FIRST = {  # what a reader types, and the page that should come first
+    "circuits": "guides/circuits", "probing": "guides/probing", "exact": "guides/exact",
+    "head": "learn/6-heads-and-blocks", "induction": "learn/6-heads-and-blocks",
+    "lesson": "teach/index", "tutorial": "learn/index", "glossary": "reference/glossary",
+    "logit lens": "guides/interventions", "ablation": "guides/interventions",
+    "train": "guides/training", "tokenizer": "guides/checkpoints", "KV cache": "guides/sampling",
+    "pythia": "reference/cards/pythia", "softmax": "learn/1-next-letter",
+}  # fmt: skip
+
+
+def test_the_search_finds_from_a_disk_what_a_reader_wants(site: Path) -> None:
     home = (site / "index.html").as_uri()
     look = look_at(home, width=DESK, dark=False, expression=f"""(async () => {{
         const field = document.querySelector(".md-search__input");
-        field.focus();
-        field.value = "{word}";
-        const found = () => [...document.querySelectorAll(".md-search-result__link")];
-        for (let k = 0; k < 100 && !found().length; k++) {{
+        const type = (text) => {{
+          field.value = text;
           field.dispatchEvent(new KeyboardEvent("keyup", {{bubbles: true}}));
-          await new Promise((done) => setTimeout(done, 100));
+        }};
+        const found = () => document.querySelector(".md-search-result__link")?.pathname;
+        const until = async (ready) => {{
+          for (let k = 0; k < 100 && !ready(); k++)
+            await new Promise((done) => setTimeout(done, 50));
+        }};
+        const first = {{}};
+        field.focus();
+        for (const word of {json.dumps([*FIRST])}) {{
+          type("");
+          await until(() => !found());
+          await until(() => (type(word), found()));
+          first[word] = found();
         }}
-        return found().slice(0, 5).map((link) => link.href);
+        return first;
     }})()""")  # fmt: skip
-    assert any(f"/{page}" in link for link in look["value"]), look["value"]
+    root = site.as_posix()
+    assert {w: x.removeprefix(f"{root}/") for w, x in look["value"].items()} == {
+        word: f"{page}.html" for word, page in FIRST.items()
+    }
 
 
 def test_a_frame_follows_the_page_into_the_dark(site: Path) -> None:

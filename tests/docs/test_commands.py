@@ -6,6 +6,7 @@ The page is written anew by `python -m tests.docs.test_commands`.
 from __future__ import annotations
 
 import os
+import random
 import shlex
 import tempfile
 from contextlib import chdir
@@ -20,10 +21,19 @@ from viete.cli.examples import EXAMPLES
 from viete.printable import display_width
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "commands.md"
+WORDS = ("plankton", "spectrum", "workshop", "jackdaw", "vexing", "quartz")
 WIDTH, SHORT = 80, 30  # columns of a terminal; lines of an output that the page shows
 UNRUN = ("tour",)  # has a test of its own
-VARIES = ("train", "plot", "sample")  # numbers that differ from machine to machine, and times
-INTRODUCTION = """# Commands
+VARIES = ("features", "train", "plot", "sample")  # numbers differ from machine to machine; times
+FILES = {  # that examples read
+    "words.txt": " ".join((random.Random(k).choice(WORDS) * 4)[:24] for k in range(60)),
+    "pairs.jsonl": '{"text": "planktonpl", "against": "plinktonpl", "usual": "a", "other": "i"}\n'
+    '{"text": "spectrumsp", "against": "spoctrumsp", "usual": "e", "other": "o"}\n',
+}
+INTRODUCTION = """---
+tags: [command line, help, options]
+---
+# Commands
 
 Every command with its help, as `viete COMMAND --help` prints it, and what its examples print where
 that is short. A path or the name of a shipped card stands for a card, a folder or the name of a
@@ -37,6 +47,8 @@ error, so standard output holds only the result. The exit code is 0 for success,
 
 def page() -> tuple[str, list[str]]:
     """The page, and the lines of outputs that are wider than the terminal."""
+    for file, content in FILES.items():
+        Path(file).write_text(content, "utf-8")
     out, wide = [INTRODUCTION, "```text", viete("--help").out.rstrip(), "```"], list[str]()
     for heading, functions in GROUPS.items():
         out += ["", f"## {heading}"]
@@ -68,11 +80,9 @@ def test_what_the_examples_print_fits_the_terminal(made: tuple[str, list[str]]) 
     assert not made[1]
 
 
-def test_every_command_has_examples_but_features() -> None:
-    """Features need an autoencoder, of which none comes with Viète."""
-    names = {f.__name__ for functions in GROUPS.values() for f in functions}
-    assert EXAMPLES.keys() == names
-    assert {name for name in names if not EXAMPLES[name]} == {"features"}
+def test_every_command_has_examples() -> None:
+    assert all(EXAMPLES.values())
+    assert EXAMPLES.keys() == {f.__name__ for functions in GROUPS.values() for f in functions}
 
 
 if __name__ == "__main__":

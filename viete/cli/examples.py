@@ -1,7 +1,7 @@
 """Examples for the help of each command: what the reader wants, and the command for it.
 
-They run from the first to the last in one empty folder, with nothing but the package: a later one
-may use what an earlier one wrote. tests/docs/test_commands.py runs them.
+They run from the first to the last in one folder. A later one may use the files of an earlier one,
+and a few use words.txt and pairs.jsonl. tests/docs/test_commands.py writes these two and runs them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("The same for a trained model and a text:",
          "explore two-layers --text abcdabc -o trained.html"),
     ),
-    "tour": (("The story of Viète in the terminal:", "tour"),),
+    "tour": (
+        ("The story of Viète in the terminal:", "tour"),
+        ("The same, with its files in a folder of your choice:", "tour first-look/"),
+    ),
     "lesson": (
         ("A forward pass, step by step, in exact numbers:",
          "lesson letters-attention -t 'a b a' -o lesson.html"),
@@ -71,10 +74,15 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
     "cause": (
         ("How much each head matters, with values of random other texts:",
          f"cause two-layers --texts 'repeated(8)' --of {NEXT} --by 'A^{{i,h}}' --resample 2"),
+        ("Which head makes the difference between the two texts of each line of pairs.jsonl:",
+         "cause two-layers --texts pairs.jsonl --of 'logits_{-1,other} - logits_{-1,usual}' "
+         "--by 'r^{i,h}' -o heads.svg"),
     ),
     "circuit": (
         ("The six edges that repeat a text, as a card of their own:",
          f"circuit two-layers --texts 'repeated(8)' --of {NEXT} --edges 6 -o circuit.md"),
+        ("How much of the number 2, 4 or 8 edges explain, as a curve:",
+         f"circuit two-layers --texts 'repeated(8)' --of {NEXT} --edges 2,4,8 -o curve.svg"),
     ),
     "probe": (
         ("Can the letter before be read off the residual stream?",
@@ -82,13 +90,26 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("Could it be read off the embeddings already?",
          "probe two-layers --texts 'random(16)' --of 'x^0_j' --label 't_{j-1}'"),
     ),
-    "features": (),
+    "features": (
+        ("Learn 32 features of a model from a text, words.txt:",
+         "train sae-topk --model two-layers --reads 'x^1' --data words.txt -o sae/ --set F=32 "
+         "--set k=4 --steps 30 --lr 0.01"),
+        ("How well they describe the model, and which are the strongest:",
+         "features two-layers --put sae/ --data words.txt"),
+        ("What feature 3 is active on, and what it writes:",
+         "features two-layers --put sae/ --data words.txt --feature 3"),
+    ),
     "train": (
         ("Three dialogs, learned in seconds:",
-         "train dialog-transformer --data dialogs -o run/ --steps 200 --lr 0.01"),
-        ("Another hundred steps:", "train --resume -o run/ --steps 300"),
+         "train dialog-transformer --data dialogs -o run/ --steps 100 --lr 0.01"),
+        ("Fifty more steps:", "train --resume -o run/ --steps 150"),
+        ("A run with a smaller learning rate, to compare:",
+         "train dialog-transformer --data dialogs -o slower/ --steps 100 --lr 0.003"),
     ),
-    "plot": (("The losses of a run:", "plot run/"),),
+    "plot": (
+        ("The losses of a run, here and as run/loss.svg:", "plot run/"),
+        ("Two runs in one picture:", "plot run/ slower/ -o losses.svg"),
+    ),
     "sample": (
         ("What a run has learned to write:",
          "sample run/ --text '<user>hi</user>' -n 20"),

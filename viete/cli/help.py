@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from typing import Any
 
 import typer
@@ -95,7 +96,19 @@ class Command(TyperCommand):
             with formatter.section("Examples"):
                 for words, line in examples:
                     formatter.write_text(words)
-                    formatter.write(f"    viete {line}\n")
+                    command = broken(line, formatter.width - 4).replace("\n", "\n    ")
+                    formatter.write(f"    {command}\n")
+
+
+def broken(line: str, width: int) -> str:
+    """A command, on several lines if it is wider than the terminal; no option loses its value."""
+    out = ["viete"]
+    for word in re.findall(r"(?:-\S+ )?'[^']*'|-\S+(?: [^-'\s]\S*)?|\S+", line):
+        if len(out[-1]) + len(word) > width - 6:
+            out.append(f"   {word}")
+        else:
+            out[-1] += f" {word}"
+    return " \\\n".join(out)
 
 
 def missing(error: Any) -> bool:
@@ -103,4 +116,4 @@ def missing(error: Any) -> bool:
     return type(error).__name__ == "MissingParameter"
 
 
-__all__ = ["Command", "Commands"]
+__all__ = ["Command", "Commands", "broken"]

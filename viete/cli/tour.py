@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import random
-import re
 import shlex
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
+from viete.cli.help import broken
 from viete.cli.train import set_threads
 from viete.document.columns import terminal_width, wrapped
 from viete.errors import VieteError, os_refusals
@@ -132,17 +132,6 @@ def tour(
             play(viete, line, part)
     print(f"\nThat was the tour. Open {folder / 'lesson.html'} and {folder / 'pythia.svg'}.")
     print("viete --help lists the commands, and viete COMMAND --help has examples of each.")
-
-
-def broken(line: str, width: int) -> str:
-    """A command, on several lines where it is wider than the terminal."""
-    out = ["viete"]
-    for k, word in enumerate(re.split(r" (?=--|')", line)):
-        if k and len(out[-1]) + len(word) > width - 6:
-            out.append(f"   {word}")
-        else:
-            out[-1] += f" {word}"
-    return " \\\n".join(out)
 
 
 def play(viete: Any, line: str, part: StoryPart) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from viete.cards.catalogue import model_path
 from viete.errors import Text, VieteError
 from viete.evaluate.labelled import Array
 from viete.formats.hub import located
@@ -47,7 +48,7 @@ def model_values(settings: Settings) -> PlaceValues:
     Raises VieteError for an invalid model, and for a place that it does not have.
     """
     torch = settings.engine != "numpy"
-    source = settings.model
+    source = model_path(settings.model)
     found = open_run(source) if is_run(source) else open_folder(source)
     weights = load_weights(found.model, found.tensors, "torch" if torch else "numpy",
                            settings.dtype, settings.device)  # fmt: skip
@@ -74,7 +75,7 @@ def with_some_loss(card: CardData, place: Expr) -> CardData:
 
 def own_tokenizer(model: str) -> str:
     """The file of a model's tokenizer."""
-    path = located(model, None).resolve()
+    path = located(model_path(model), None).resolve()
     tokenizer = (path if path.is_dir() else path.parent) / "tokenizer.json"
     if not tokenizer.is_file():
         raise VieteError(
