@@ -42,7 +42,7 @@ async function render({ model, el: root }) {
         el("div", { class: "pane-body", tabindex: "0" }, story(ctx, edits), training(ctx, edits), asking(ctx, edits))),
       drawn && pane("diagram", "Diagram", drawn),
       pane("values", "Values", valuesPane(ctx, edits)),
-      pane("register", "Register", register(ctx))),
+      pane("register", "All values", register(ctx))),
     inspector(ctx), note(ctx), inPlaceOf(model.get("saved")));
   listen(ctx);
   references(ctx);

@@ -12,7 +12,7 @@ export function pipeline(ctx) {
   const list = el("ol", { class: "groups" });
   const where = el("span", { class: "where", "aria-live": "polite" });
   const bar = el("nav", { class: "v-pipe", "aria-label": "Steps in order" }, back,
-    el("div", { class: "track", tabindex: "0", role: "group", "aria-label": "Pipeline" }, list), where, next);
+    el("div", { class: "track", tabindex: "0", role: "group", "aria-label": "All steps" }, list), where, next);
 
   let drawn = "";
   ctx.store.on((state, before) => {
@@ -64,7 +64,7 @@ function groups(ctx) {
     }
   }
   if (!ctx.lesson) return items;
-  return [end(ctx, -1, "Opening", "tokens"), ...items, end(ctx, steps.length, "Closing", "prediction")];
+  return [end(ctx, -1, "Input", "tokens"), ...items, end(ctx, steps.length, "Output", "prediction")];
 }
 
 /** What stands before the first step, and after the last. @param {Context} ctx @param {number} at @param {string} part @param {string} name */

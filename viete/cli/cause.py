@@ -25,8 +25,8 @@ def cause(
     of: Annotated[str, typer.Option(help="The number to explain: logsoftmax(logits_{-1})[5].")],
     texts: Annotated[
         str,
-        typer.Option(help="A file of texts, one a line, or JSON lines with text and against, and "
-                     "words that --of names; or repeated(16), random(32), drawn."),
+        typer.Option(help="A file of texts, one a line, or JSON lines with text, against, and "
+            "words that --of names. Or random texts: repeated(16), random(32)."),
     ],
     by: Annotated[
         str | None,

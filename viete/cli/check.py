@@ -44,8 +44,8 @@ def check(
     texts: Annotated[
         Path | None,
         typer.Option(
-            help="Check on these texts: a file, one a line, or JSON lines; or "
-            "repeated(16), random(32), drawn."
+            help="Check on these texts: a file, one a line, or JSON lines. Or on random "
+            "texts: repeated(16), random(32)."
         ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of random weights and inputs.")] = 0,

@@ -12,7 +12,7 @@ import typer
 
 from viete.cli.inputs import whole_numbers
 from viete.cli.option_groups import choice
-from viete.cli.output import Output, emit, wrote
+from viete.cli.output import emit, output_option, wrote
 from viete.cli.source import SourceOptions
 from viete.cli.weights import WeightOptions
 from viete.document.rendering import render
@@ -28,7 +28,9 @@ def circuit(
     of: Annotated[str, typer.Option(help="The number to explain: logsoftmax(logits_{-1})[5].")],
     texts: Annotated[
         str,
-        typer.Option(help="A file of texts, one a line; or repeated(16), random(32), drawn."),
+        typer.Option(
+            help="A file of texts, one a line. Or random texts: repeated(16), random(32)."
+        ),
     ],
     edges: Annotated[
         str,
@@ -56,7 +58,10 @@ def circuit(
     ] = "heads",
     positions: Annotated[
         bool,
-        typer.Option("--positions", help="Tell positions apart; the texts then have one length."),
+        typer.Option(
+            "--positions",
+            help="Give every position edges of its own; all texts must then have the same length.",
+        ),
     ] = False,
     confirm: Annotated[
         bool,
@@ -64,7 +69,10 @@ def circuit(
             "--confirm", help="Choose among twice as many edges by exact runs, as ACDC does."
         ),
     ] = False,
-    output: Output = None,
+    output: Annotated[
+        Path | None,
+        output_option("Also write the circuit (a .md file or a folder), or the curve (.svg)."),
+    ] = None,
 ) -> None:
     """Find the circuit behind a number: the edges of a model that it needs, as a card.
 

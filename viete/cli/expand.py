@@ -51,19 +51,23 @@ def expand(
     held: Annotated[
         str | None,
         typer.Option(
-            help="Values to treat as constants: A (attention patterns), scale (of norms) [both], "
-            "and others: A, scale, m^2. With --by: values that stop the gradient."
+            help="Values to treat as constants [A,scale: attention patterns and the "
+            "scales of norms]. You may add others: A,scale,m^2. With --by, no "
+            "gradient goes through them."
         ),
     ] = None,
     directions: Annotated[
         str | None,
         typer.Option(
-            help="With --into directions: which ones, U_5 - U_3, dublin [all with a name]."
+            help="With --into directions: the directions, such as 'U_5 - U_3' [all named ones]."
         ),
     ] = None,
     explain: Annotated[
         float | None,
-        typer.Option(help="Open the largest terms until this share of the sizes opens no further."),
+        typer.Option(
+            help="Split the largest terms until those that split no further make up this "
+            "share of all sizes: 0.9."
+        ),
     ] = None,
     cumulative: Annotated[
         bool,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from viete.cli.inputs import whole_numbers
-from viete.cli.output import Output, emit, wrote
+from viete.cli.output import emit, output_option, wrote
 from viete.cli.source import SourceOptions
 from viete.document.rendering import render
 from viete.errors import VieteError
@@ -18,7 +19,9 @@ def features(
     source: SourceOptions,
     texts: Annotated[
         str | None,
-        typer.Option(help="A file of texts, one a line; or repeated(16), random(32), drawn."),
+        typer.Option(
+            help="A file of texts, one a line. Or random texts: repeated(16), random(32)."
+        ),
     ] = None,
     data: Annotated[
         str | None, typer.Option(help="Running text instead: a file, or a folder of files.")
@@ -27,7 +30,8 @@ def features(
         str | None, typer.Option(help="Show only these features: 17 or 3,17,40.")
     ] = None,
     of: Annotated[
-        str | None, typer.Option(help="Which features, if several blocks have some: feature^2.")
+        str | None,
+        typer.Option(help="Which features to show, if several blocks have features: feature^2."),
     ] = None,
     length: Annotated[int, typer.Option(min=2, help="Tokens of a text at most.")] = 128,
     top: Annotated[
@@ -37,7 +41,9 @@ def features(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print all measures as JSON.", rich_help_panel="Output")
     ] = False,
-    output: Output = None,
+    output: Annotated[
+        Path | None, output_option("Write a page for each feature to this folder.")
+    ] = None,
 ) -> None:
     """Show what the features of an autoencoder or transcoder do on texts.
 

@@ -48,7 +48,11 @@ class NumberOptions:
     ] = None
     unfold: Annotated[
         int | None,
-        typer.Option(min=0, help="Write out the names in exact numbers, this many levels deep."),
+        typer.Option(
+            min=0,
+            help="In exact numbers, replace each name by what it stands for, this many "
+            "levels deep.",
+        ),
     ] = None
 
     def check(self) -> None:

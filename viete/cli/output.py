@@ -15,11 +15,13 @@ from viete.cli.option_groups import choice
 from viete.document.rendering import SUFFIXES
 from viete.errors import VieteError
 
-Output = Annotated[
-    Path | None,
-    typer.Option("-o", "--output", help="Write to this file instead of the screen.",
-                 rich_help_panel="Output"),
-]  # fmt: skip
+
+def output_option(help: str) -> Any:
+    """The option ``-o`` of a command, which says what it writes."""
+    return typer.Option("-o", "--output", help=help, rich_help_panel="Output")
+
+
+Output = Annotated[Path | None, output_option("Write to this file instead of the screen.")]
 
 
 def format_option(

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from viete.cli.option_groups import choice
-from viete.cli.output import Output, emit, wrote
+from viete.cli.output import emit, output_option, wrote
 from viete.cli.source import SourceOptions
 from viete.cli.weights import WeightOptions
 from viete.document.colours import svg_file
@@ -27,8 +27,8 @@ def probe(
     ],
     texts: Annotated[
         str,
-        typer.Option(help="A file of texts, one a line, or JSON lines with text and label; or "
-                     "repeated(16), random(32), drawn."),
+        typer.Option(help="A file of texts, one a line, or JSON lines with text and label. Or "
+            "random texts: repeated(16), random(32)."),
     ],
     label: Annotated[
         str, typer.Option(help="What to predict: a key of the JSON lines, or a formula "
@@ -41,7 +41,7 @@ def probe(
     kind: Annotated[
         str | None,
         choice(("classes", "numbers"), "--kind", help="What the labels are: classes, or "
-            "numbers (ridge regression) [found out]."),
+            "numbers (ridge regression) [seen from the labels]."),
     ] = None,
     held: Annotated[float, typer.Option(help="Share of the texts to hold out for the "
         "test.")] = 0.25,
@@ -53,7 +53,9 @@ def probe(
         typer.Option(help="Measure this number of the model without the probe's direction, and "
                      "a step along it (repeatable)."),
     ] = None,
-    output: Output = None,
+    output: Annotated[
+        Path | None, output_option("Write the probe (.md), a picture (.svg) or a page (.html).")
+    ] = None,
 ) -> None:  # fmt: skip
     """Train a linear probe on a vector of a model, and test it on texts held out.
 

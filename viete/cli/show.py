@@ -25,7 +25,9 @@ def show(
     folded: Annotated[
         bool,
         typer.Option(
-            "--folded", help="Fold norms into weights and centre these, where it is exact."
+            "--folded",
+            help="Fold norms into the weights, and centre the weights, where this changes "
+            "no output.",
         ),
     ] = False,
     detail: Annotated[

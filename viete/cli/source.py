@@ -62,9 +62,9 @@ class SourceOptions:
     ] = None  # fmt: skip
     changes: Annotated[
         list[str] | None,
-        typer.Option("--put", metavar="EQUATION", help="Replace a value: 'A^{2,1} = 0'; or those "
-                     "of a Markdown file of equations; or by the output of an autoencoder or of "
-                     "transcoders: 'x^3 = sae.npz(x^3)', 'm^i = ./folder(y^i)' (repeatable)."),
+        typer.Option("--put", metavar="EQUATION", help="Change the model: by an equation, "
+                     "'A^{2,1} = 0'; by a Markdown file of equations; or by an autoencoder or "
+                     "transcoders, 'x^3 = sae.npz(x^3)', 'm^i = ./folder(y^i)' (repeatable)."),
     ] = None  # fmt: skip
     cuts: Annotated[
         list[str] | None,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from viete.cli.output import Output, emit
+from viete.cli.output import emit, output_option
 from viete.cli.source import SourceOptions
 from viete.document.columns import fitting_lines, table_width
 from viete.errors import VieteError, VieteWarning
@@ -63,12 +63,7 @@ SETTINGS = options_of_settings()
 
 def train(
     source: TrainingSource,
-    run: Annotated[
-        Path | None,
-        typer.Option(
-            "-o", "--output", help="The folder of the run, a new one.", rich_help_panel="Output"
-        ),
-    ] = None,
+    run: Annotated[Path | None, output_option("The folder of the run, a new one.")] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue the run in the folder -o.")
     ] = False,
@@ -233,7 +228,9 @@ def plot(
     runs: Annotated[
         list[Path], typer.Argument(metavar="RUN…", help="Folders that viete train wrote.")
     ],
-    output: Output = None,
+    output: Annotated[
+        Path | None, output_option("Write the picture to this file [RUN/loss.svg].")
+    ] = None,
 ) -> None:
     """Draw the training and validation loss of a run, here and as RUN/loss.svg.
 
