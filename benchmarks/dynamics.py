@@ -1,6 +1,6 @@
-"""When does the induction circuit form? The run, numbers and picture of docs/guides/dynamics.md.
+"""When does the induction circuit form? The run and the circuit of docs/guides/dynamics.md, timed.
 
-python benchmarks/dynamics.py [docs/pictures/dynamics.svg]
+python benchmarks/dynamics.py
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ from pathlib import Path
 from time import monotonic
 
 import viete as vt
-from viete.document.colours import svg_file
-from viete.report.pictures.multiples import LinePanel, multiples
 
 HOME = Path(__file__).parents[1]
 NOTEBOOK = HOME / "docs" / "notebooks" / "induction.ipynb"
@@ -53,25 +51,10 @@ def main() -> None:
     print(f"trained in {monotonic() - begun:.0f} s")
     begun = monotonic()
     probes, steps = str(home / "probes.txt"), model.checkpoints()
-    over = steps.ask(BEFORE, INDUCTION, SCORE, texts=probes)
+    steps.ask(BEFORE, INDUCTION, SCORE, texts=probes)
     history = steps.circuit(SCORE, probes, edges=9)
     print(f"{len(steps)} checkpoints asked in {monotonic() - begun:.0f} s")
     print(history)
-    before, induction = over[BEFORE], over[INDUCTION]
-    heads = {"head 1.1": before[:, 0], "head 2.1": induction[:, 0],
-             "head 2.2": induction[:, 1]}  # fmt: skip
-    panels = [
-        LinePanel("attention of three heads", heads, (0.0, 1.0)),
-        LinePanel("loss on what repeats", {"": -over[SCORE]}, (0.0,)),
-        LinePanel("faithfulness of the circuit", {"": history.faithfulness}, (0.0, 1.0)),
-    ]
-    found = history.first(0.9)
-    marks = {} if found is None else {found: f"step {found}"}
-    title = "When does the induction circuit form?"
-    picture = multiples(title, over.steps, panels, 3, False, marks)
-    if sys.argv[1:]:
-        Path(sys.argv[1]).write_text(svg_file(picture.svg), "utf-8")
-    print(picture)
 
 
 if __name__ == "__main__":
