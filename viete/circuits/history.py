@@ -64,7 +64,7 @@ class CircuitHistory(Displayed):
         last = self.steps[-1].step
         found = self.first(0.9)
         return [
-            f"{len(self.edges)} edges, found at step {last:,} and held to each earlier one, of "
+            f"{len(self.edges)} edges, found at step {last:,} and measured at every step, of "
             f"{number} over {self.texts}.",
             "The circuit is never as faithful as 0.9." if found is None
             else f"Its faithfulness is first 0.9 or more at step {found:,}.",
