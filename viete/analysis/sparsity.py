@@ -22,7 +22,7 @@ from viete.notation.tree import Apply, Bind, Expr, Idx, Pick, Ref, refs
 
 @dataclass(frozen=True)
 class SparseSum:
-    """``∑_letter term``, whose rows are 0 except where ``factor`` is not.
+    """``∑_letter term``, in which rows are 0 wherever ``factor`` is 0.
 
     ``inside`` are the equations, in order, of values that nothing else reads, and ``rows`` the
     names whose own rows (or columns, of a vector) are those of the sum, by the label of that axis.

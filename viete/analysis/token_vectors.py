@@ -119,7 +119,7 @@ def embedding(card: CardData, token: Expr) -> Expr:
 
 @memoised
 def embeddings(card: CardData) -> tuple[Expr, ...]:
-    """The weight matrices of which a token of the text picks a row."""
+    """The weight matrices whose rows the tokens of the text pick."""
     size = vocabulary(card)
     kinds = flows_of(card).embeddings.kinds()
     return tuple(

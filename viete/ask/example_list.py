@@ -54,7 +54,7 @@ def read_examples(path: Path) -> list[Example]:
 
 
 def example_of(given: Any) -> Example:
-    """A text, token ids, an object as a line of JSON has it, or an example as it is."""
+    """An `Example` from a text, token ids, or an object as in a line of JSON."""
     if isinstance(given, Example):
         return given
     if isinstance(given, Mapping):

@@ -85,7 +85,7 @@ def stops(e: Expansion) -> dict[str, str]:
 
 
 def together(some: Remainder, label: str) -> list[str]:
-    """The row of terms that have no rows of their own."""
+    """The row of a remainder, which stands for several terms."""
     return [label, number(some.value), f"{some.share:.1%}", ""]
 
 

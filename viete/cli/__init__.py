@@ -1,1 +1,1 @@
-"""The command line: thin commands, a file for each subject, all work done in the rooms above."""
+"""The command line: thin commands, a file for each; the other rooms do the work."""

@@ -1,4 +1,4 @@
-"""``viete cause``: what a number owes to values, by giving these the values of other texts."""
+"""``viete cause``: causal effects: how a number changes with values of other texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``viete check``: do a card's claims hold, and does it describe a file of weights?"""
+"""``viete check``: checks claims, and compares a card with weights or recorded values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``viete circuit``: what of a model is left when all else is at its mean: a card."""
+"""``viete circuit``: finds the edges of a model that a number needs, and writes them as a card."""
 
 from __future__ import annotations
 

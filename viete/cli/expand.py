@@ -1,4 +1,4 @@
-"""``viete expand``: an expression of a run into the terms that made it."""
+"""``viete expand``: splits a number or a vector of a run into the terms that made it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``viete explore``: a run as one page, which opens in a browser and fetches nothing."""
+"""``viete explore``: writes the page of a run, which opens in a browser and fetches nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``viete export``: a card as source code of its own or as an article, a model for others."""
+"""``viete export``: a card as a program or an article, or a model for other libraries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``viete features``: what features do on a corpus: contexts, scores, steering; a page of each."""
+"""``viete features``: studies features on texts: contexts, measures, steering, a page for each."""
 
 from __future__ import annotations
 

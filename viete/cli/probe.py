@@ -1,4 +1,4 @@
-"""``viete probe``: what can be read off a vector of a model; the probe is a card."""
+"""``viete probe``: trains a linear probe on a vector of a model, and writes it as a card."""
 
 from __future__ import annotations
 

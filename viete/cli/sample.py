@@ -1,4 +1,4 @@
-"""``viete sample``: text from a trained or released model, as it comes."""
+"""``viete sample``: continues a text with a trained or released model, token by token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``viete train``: a card, a text, and a folder with what was learned; ``plot``: its losses."""
+"""``viete train``: trains a card, and writes a run's folder; ``viete plot`` draws its losses."""
 
 from __future__ import annotations
 

@@ -178,7 +178,7 @@ def largest(card: CardData, item: Input) -> int:
 
 
 def entry(text: str, depth: int) -> list[str]:
-    """One argument of a call on lines of its own."""
+    """One argument of a call, on separate lines."""
     return statement(text, depth, ",")
 
 

@@ -57,9 +57,7 @@ SEED = "seed"
 
 
 class Sources(NamedTuple):
-    """What leads to a node: the largest with their weights, and of all the sum of sizes, the sum
-    and the number.
-    """
+    """The largest sources of a node; for all its sources the sum of sizes, the sum, and the number."""
 
     pairs: list[tuple[FeatureNode, float]]
     size: float

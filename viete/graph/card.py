@@ -384,7 +384,7 @@ class CardData:
 
     @cached_property
     def sizes(self) -> dict[str, Fraction]:
-        """The number of every dimension that has one.
+        """The numbers of all dimensions that have one.
 
         Raises VieteError where a definition is circular or divides by zero.
         """

@@ -33,7 +33,7 @@ class Match:
 
     @property
     def formulas(self) -> dict[str, Expr]:
-        """What the letters stand for, of a family the formula of its letters."""
+        """The formulas that the letters stand for; for a family, the formula over its letters."""
         return {k: x.body if isinstance(x, Abstraction) else x for k, x in self.letters.items()}
 
 

@@ -1,4 +1,4 @@
-"""The verbs that a card and a model share: rewritings give the same noun again, and chain."""
+"""`Verbs`: the methods that cards and models share; each rewriting returns the same noun."""
 
 from __future__ import annotations
 
