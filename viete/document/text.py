@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterable
 
 from viete.document.columns import (
@@ -52,14 +51,14 @@ def lines(blocks: Iterable[Block], width: int) -> list[str]:
                 rule = {1: "═", 2: "─"}.get(block.level)
                 out += ["", title] + ([rule * display_width(title)] if rule else [])
             case Paragraph():
-                out += ["", *textwrap.wrap(plain(block.text.text), width)]
+                out += ["", *wrapped(plain(block.text.text), width)]
             case Pipeline():
                 stages = (f"[{c.text}]" if c.now else c.text for c in block.chips)
-                out += ["", *textwrap.wrap(plain(" → ".join(stages)), width)]
+                out += ["", *wrapped(plain(" → ".join(stages)), width)]
             case CodeBlock():
                 out += ["", block.text.rstrip("\n")]
             case TextTable():
-                out += ["", *textwrap.wrap(plain(block.caption), width)] * bool(block.caption)
+                out += ["", *wrapped(plain(block.caption), width)] * bool(block.caption)
                 out += ["", *tabulated(block, room(width))]
             case Equations():
                 rows = [[f"{left} = {right}", plain(said)] for left, right, said in block.rows]
