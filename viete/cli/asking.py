@@ -103,8 +103,8 @@ class Asking:
     def rows(self) -> list[AnswerRow]:
         """All answers: a row for each text, or for each checkpoint if there are several.
 
-        How questions were read is in ``notes``, warnings among it. Ctrl-C ends it with the
-        checkpoints that are done, and ``stopped`` says so.
+        ``notes`` collects how questions were read, with warnings. After Ctrl-C the rows are those
+        of finished checkpoints, and ``stopped`` says so.
         """
         from viete.ask.claim_texts import TEXTS as DRAWN
         from viete.formats.tensors import bar

@@ -22,7 +22,7 @@ def given_values(
 ) -> Given:  # fmt: skip
     """The inputs by name for token ids: ``others``, and the values of ``--cut``.
 
-    Those are of the model as it is without ``--cut`` and ``--put``, but with its features, on the
+    They come from a run of the model without ``--cut`` and ``--put``, but with its features, on the
     same ids.
     """
     own = dict(others) if model is None else model.with_inputs(others)

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 def main() -> None:
     """Run the command line. Bad input ends with one sentence and the exit code 2.
 
-    All but what Python itself has imported by now is imported in here, so that Ctrl-C ends with
-    "stopped" and the exit code 130 at any time.
+    Everything is imported in here, so that Ctrl-C ends with "stopped" and the exit code 130 at any
+    time.
     """
     try:
         run()

@@ -21,7 +21,7 @@ def started(
 ) -> Start:  # fmt: skip
     """The run of a card or a model on token ids and the inputs ``given`` with them.
 
-    Of questions only what they need is computed; None computes everything.
+    Only the values that questions need are computed; None computes everything.
     """
     from viete.meanings.run import run
     from viete.nouns.card import Card

@@ -39,7 +39,7 @@ def aligned(
 ) -> list[str]:
     """Rows with their columns aligned; columns of ``numbers`` below the header to the right.
 
-    A cell wider than ``cap`` pushes what follows.
+    A cell wider than ``cap`` moves the cells after it to the right.
     """
     out = []
     sizes = [[display_width(c) for c in r] for r in rows]

@@ -49,8 +49,8 @@ def lines_of(content: str) -> list[str]:
 def visible_lines(content: str, file: str) -> Iterator[SourceLine]:
     """The lines of a Markdown source with comments blanked, so that columns stay right.
 
-    Raises VieteError for a fence or a comment that is never closed, and for one of which pages show
-    a part.
+    Raises VieteError for a fence or a comment that is never closed, and for one that pages show in
+    part.
     """
     blank = Text("", file)
     lines = [

@@ -33,7 +33,8 @@ NAMESPACE = "{http://www.w3.org/1998/Math/MathML}"
 def math(formula: str, display: bool = False) -> str:
     """A formula as MathML, from MathML of this program or from LaTeX in prose.
 
-    Of either only what is known to be harmless; what cannot be read is shown as it stands.
+    Both keep only elements that are known to be harmless; a text that cannot be read is shown
+    unchanged.
     """
     for read in (own, converted):
         if (root := read(formula)) is not None:
@@ -101,7 +102,7 @@ def converted(latex: str) -> ElementTree.Element | None:
 def checked(e: ElementTree.Element, first: bool = False) -> str:
     """One MathML element, rebuilt from an allowed list of elements and attributes.
 
-    ``first``: nothing stands before it that a minus could be taken from.
+    ``first``: no operand stands before it, so a minus is a sign.
     """
     name, text = e.tag.removeprefix(NAMESPACE), e.text or ""
     attributes = {k: v for k, v in e.attrib.items() if k in _ATTRIBUTES}

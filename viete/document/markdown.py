@@ -37,7 +37,7 @@ _RULE = re.compile(r"\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?")
 def read_markdown(content: str, file: str) -> list[Block]:
     """Split Markdown into blocks: what is not a list, table or heading is a paragraph.
 
-    What a reader of the page sees as code, or does not see, is no part of a list or a table.
+    Code and comments are not part of a list or a table.
     """
     blocks: list[Block] = []
     lines = list(visible_lines(content, file))

@@ -129,7 +129,7 @@ def latex_blocks(blocks: Iterable[Block]) -> Iterator[str]:
 def style() -> str:
     """The style sheet of our pages, restricted to one element.
 
-    Written twice, its class goes before the rules that a notebook has for tables in its outputs.
+    The class is written twice, so that it overrides a notebook's own rules for tables.
     """
     inside = re.sub(r"(?<![\w-]):root|(?<![\w.#-])(?:html|body|main)(?=\s*[{,])", "&", sheet())
     return f".viete.viete {{ {inside}\n{OUTPUT} }}"

@@ -136,7 +136,7 @@ def to_unicode(tex: str) -> str:
 class Formula:
     """Recursive descent over a formula in TeX: its ``text`` in Unicode, and if it is ``sound``.
 
-    What is not mathematics is passed over, or stands in the text without its backslash.
+    Anything but mathematics is left out, or appears without its backslash.
     """
 
     def __init__(self, tex: str) -> None:

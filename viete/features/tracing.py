@@ -57,7 +57,7 @@ SEED = "seed"
 
 
 class Sources(NamedTuple):
-    """The largest sources of a node; for all its sources the sum of sizes, the sum, and the number."""
+    """The largest sources of a node; of all sources the sum of sizes, the sum and the number."""
 
     pairs: list[tuple[FeatureNode, float]]
     size: float

@@ -93,10 +93,10 @@ def save_safetensors(
 ) -> None:
     """Write NumPy arrays or PyTorch tensors to `path`, completely or not at all.
 
-    Anything else that NumPy can read counts too: what has ``shape``, ``dtype`` and ``__array__`` is
-    asked for its numbers when it is written, one after the other, sorted by name within a dtype.
-    The bytes go to a new file in the same folder, which takes the name `path` once it is on disk.
-    The same arrays always give the same bytes, those of the `safetensors` library.
+    Other objects with ``shape``, ``dtype`` and ``__array__`` work too: each is read when it is
+    written, one after the other, sorted by name within a dtype. The bytes go to a new file in the
+    same folder, which takes the name `path` once it is on disk. The same arrays always give the
+    same bytes, those of the `safetensors` library.
     """
     target = Path(path)
     if not _is_text(dict(metadata or {})):

@@ -106,7 +106,7 @@ class TensorFile:
     ) -> Iterator[tuple[str, Any]]:  # fmt: skip
         """`load` of each name, in order, in threads: some read while others convert.
 
-        A bar shows how far it is, where it takes long.
+        A progress bar appears if it takes long.
         """
         wanted = list(names)
         counts = [math.prod(self.infos[n].shape) for n in wanted]
@@ -175,7 +175,7 @@ class Mapped:
     def own(self, start: int, stop: int) -> Bytes:
         """A stretch that the caller may change, without changing the file.
 
-        It takes memory where it is touched, for as long as somebody holds it.
+        Pages take memory once they are touched, until the last reference is gone.
         """
         if stop - start < WORTH_MAPPING:
             return self.bytes[start:stop].copy()
@@ -353,7 +353,7 @@ def itself(array: Any, info: TensorInfo, framework: str) -> Any:
 def bar(total: int, what: str) -> Iterator[Callable[[int], None]]:
     """A progress bar on standard error, if that is a terminal, after a short delay.
 
-    Yields what is told of every number more that is done.
+    Yields a function to call with the number of items done since the last call.
     """
     if not sys.stderr.isatty():
         yield lambda more: None
@@ -387,7 +387,7 @@ def on_device(device: object) -> Iterator[None]:
 def require(module: str, why: str, extra: str = "") -> Any:
     """An optional package, imported here; VieteError with how to install it if it is missing.
 
-    ``extra`` is what of Viète brings it, where that has another name.
+    ``extra`` is the extra of Viète that installs it, if its name differs.
     """
     try:
         return importlib.import_module(module)

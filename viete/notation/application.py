@@ -76,7 +76,7 @@ def function_at(parser: Parser, base: str, t: Token) -> Called | None:
 def worded(parser: Parser, script: Script) -> Script:
     """A script as a word of the vocabulary: ``\\text{logit}_{ Mary}(x)``, with its leading space.
 
-    What is a number, a name or a letter of an index stays that.
+    Numbers, names and index letters are unchanged.
     """
     text, (first, last) = parser.source.text, script.at
     start, end = text.rfind("{", 0, first) + 1, text.find("}", last)

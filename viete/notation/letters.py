@@ -42,8 +42,8 @@ def parse_range_of(
 def parse_left(source: Text, letters: set[str], scope: Scope) -> Ref:
     """Parse the left side of an equation: a name, or a derivative of any block: ``∂x^{i-1}``.
 
-    An index that is a formula over one of the ``letters`` stands in that letter's place; other
-    formulas are labels as yet.
+    An index that is a formula over one of the ``letters`` takes that letter's place; other formulas
+    are read as labels.
     """
     tokens = tokenize(source)
     if not any(t.text == "partial" for t in tokens[:1]):
@@ -68,9 +68,9 @@ def parse_left(source: Text, letters: set[str], scope: Scope) -> Ref:
 def own_letters(source: Text, scope: Scope) -> set[str]:
     """The index letters that a question or claim introduces, as j and k' in ``A_{j,k'+1}``.
 
-    They are small letters that stand in an index, in scripts or brackets, and that are not names of
-    the scope, and no word of a vocabulary that needs no quotes. With primes a letter is another
-    one, and so is the letter of a dimension.
+    They are small letters in an index (in scripts or brackets) that are neither names of the scope
+    nor words of a vocabulary without quotes. A letter with primes is a different letter, and the
+    letter of a dimension may be used again.
     """
     found, depth, script = set[str](), 0, 0
     tokens = tokenize(source)

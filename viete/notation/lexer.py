@@ -301,10 +301,7 @@ def command(text: str, i: int) -> tuple[tuple[Token, ...], int]:
 
 
 def under_bar(text: str, bar: str, i: int, end: int) -> tuple[Token, ...]:
-    """The bar at ``i`` with the text in braces under it; None if the text reads as a name.
-
-    Nothing otherwise: then a name, with a bar, follows.
-    """
+    """The bar at ``i`` with the text in braces under it; None if the text reads as a name."""
     opened = _UNDER.match(text, end)
     if opened is None:
         return ()

@@ -160,7 +160,7 @@ def is_tall(text: str) -> bool:
 class MathML(Printer, style="mathml"):
     """The printer of MathML, which uses Unicode's signs.
 
-    ``nodes`` numbers the operations that are to be pointed at.
+    ``nodes`` numbers the operations that a script may point to.
     """
 
     def __init__(

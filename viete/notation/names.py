@@ -76,7 +76,7 @@ class NameParser(Cursor):
     def function_name(self, t: Token) -> tuple[str | None, int]:
         """The function that begins here, and the number of tokens of its subscripts.
 
-        Of RoPE, RoPE_pairs and RoPE_pairs_after the longest that there is.
+        Among RoPE, RoPE_pairs and RoPE_pairs_after it is the longest that exists.
         """
         name, used = t.text, 0
         hidden = self.scope.symbols.get(name)  # a value of that name, but part_library is the

@@ -42,8 +42,9 @@ def substitute(
 ) -> Expr:  # fmt: skip
     """``e`` with expressions put in for free index letters, arguments of a function, and names.
 
-    All are put in at the same time: what is put in is not searched again. ``arguments`` are symbols
-    of that kind and ``names`` all others, both by their keys; an `Abstraction` gets the index.
+    All replacements happen at the same time: inserted formulas are not searched again.
+    ``arguments`` are symbols of that kind and ``names`` all others, both by their keys; an
+    `Abstraction` gets the index.
 
     ``around`` are the names that no binder may have, those of letters bound around ``e`` among
     them; a binder that has to be renamed takes a letter that is neither there nor in ``taken``.

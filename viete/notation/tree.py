@@ -155,8 +155,8 @@ class Slot:
 class Symbol(Interned):
     """A declared name: a base with labels and index slots below and above.
 
-    ``kind`` is 'dim', 'input', 'parameter', 'value', 'argument' or 'function', of a card's own
-    function of values, which may have the name of a value besides.
+    ``kind`` is 'dim', 'input', 'parameter', 'value', 'argument' or 'function' (a card's own
+    function of values, which may share its name with a value).
     """
 
     kind: str
@@ -272,8 +272,8 @@ class Idx(Expr):
 class Apply(Expr):
     """An operation or a named function applied to arguments.
 
-    ``semi`` is how many arguments stand before a semicolon: as many as where the function is
-    defined, if there are more, and else none.
+    ``semi`` is the number of arguments before the semicolon: as in the function's definition if
+    more arguments follow, else 0.
     """
 
     op: str

@@ -39,8 +39,8 @@ Tell = Callable[[str], None]
 class FeatureDashboard(Displayed):
     """The features of a model on some texts; ``dashboard[17]`` is the page of feature 17.
 
-    ``windows`` are texts as ids (n), run one after the other. Ctrl-C stops, and shows what has been
-    found so far.
+    ``windows`` are texts as ids (n), run one after the other. Ctrl-C stops reading, and keeps the
+    results so far.
     """
 
     def __init__(
@@ -192,8 +192,8 @@ class FeatureDashboard(Displayed):
     ) -> Path:
         """Write a page of HTML for each feature, and ``index.html`` with the measures.
 
-        ``features`` are by default the hundred that write most. Pages need nothing but themselves.
-        Ctrl-C ends that, and the index is of the pages that were written.
+        ``features`` are by default the hundred with the largest outputs. Each page is one file.
+        After Ctrl-C the index lists the pages written so far.
         """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)

@@ -72,7 +72,8 @@ class FeatureEffects:
     def logit_weights(self, features: Sequence[int]) -> np.ndarray | None:
         """How much one unit of each feature adds to each token's score, past later blocks.
 
-        That is to first order, in the mean over rows of the last stream, through its norm.
+        It is a first-order estimate through the last norm, as the mean over rows of the final
+        stream.
         """
         if self.unembedding is None:
             return None

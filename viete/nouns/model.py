@@ -100,7 +100,7 @@ class Model(Searching, LikeModules, Verbs, Generic[C]):
     def over(self, card: CardData, source: Source | None = None) -> Self:
         """The model with other equations, and with its own weights where they fit, or with others.
 
-        Hooks are left behind.
+        Hooks are not copied.
         """
         out = copy(self)
         for name in out.__dict__.keys() - set(ITS_OWN):
@@ -259,7 +259,7 @@ class Model(Searching, LikeModules, Verbs, Generic[C]):
     def evidence(self) -> Model[C] | None:
         """The model with which a circuit's claims compare it; None for other models.
 
-        Raises VieteError where the card names one that is not beside it.
+        Raises VieteError if the card names a model that is not beside it.
         """
         name = dict(self.card.facts).get(EVIDENCE)
         if name is None:

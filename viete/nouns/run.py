@@ -134,7 +134,7 @@ class Questions(Run, Displayed):
     def names_needed(self, questions: Sequence[str]) -> list[str]:
         """The names of the values that questions need, as ``names`` for another run.
 
-        What a question has besides, as derivatives, is computed when it is asked.
+        Derivatives in a question are computed when it is asked.
         """
         found = set[Member]()
         for question in questions:

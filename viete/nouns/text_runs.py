@@ -18,8 +18,8 @@ def text_runs(
 ) -> Iterator[Questions]:
     """A run for each text, with the tokens and numbers that the formulas name.
 
-    A text ``against`` is a second run beside, whose names have a prime. Raises VieteError for a
-    text without a word that a formula names.
+    A text ``against`` is run too, and its values have a prime. Raises VieteError for a text without
+    a word that a formula names.
     """
     names = named_in("\n".join(formulas), texts)
     for example in texts:

@@ -185,7 +185,7 @@ class Verbs(Displayed):
         """The name and array shape of every weight.
 
         The axes are index letters (heads) in the order of the name, then rows, then columns:
-        ``W_Q^{1,h}`` is (H, d, d_k). Each block has an array of its own.
+        ``W_Q^{1,h}`` is (H, d, d_k). Each block has a separate array.
         """
         from viete.evaluate.schedule import parameter_shapes
 
