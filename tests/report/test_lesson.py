@@ -178,7 +178,7 @@ def test_the_reference_at_position_1() -> None:
     assert "Here $W^Q$ is the identity matrix: it changes nothing." in step(found, "Q").hints
     assert any("$d = 2$ (residual width)" in x for x in found.letters)
     assert step(found, "S").letters == ["Below, $w$ stands for $Q Kᵀ$."]
-    assert found.closing[:4] == [
+    assert found.way == [
         "Position 1 (`b`) started as the row of its token in $E$ plus row 1 of $P$.",
         "Attention read 27% from position 0 (`a`) and 73% from position 1 (`b`).",
         "The attention output was added to its row: (1, 0.731).",

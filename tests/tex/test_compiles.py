@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -84,7 +85,31 @@ def test_a_lesson(card: str, tmp_path: Path) -> None:
     compiles(tmp_path / "lesson.tex")
 
 
-def test_a_worksheet_and_its_key(tmp_path: Path) -> None:
-    viete("lesson", "exact-lesson", "-t", "a b", "--exercise", "-o", tmp_path / "sheet.tex")
-    compiles(tmp_path / "sheet.tex")
-    compiles(tmp_path / "sheet-key.tex")
+LADDER = {
+    "letters-table": ["-t", "a b a"],
+    "letters-vectors": ["-t", "a b a"],
+    "letters-attention": ["-t", "a b a"],
+    "letters-causal": ["-t", "a b a"],
+    "letters-block": ["-t", "c a b"],
+    "letters-induction": ["-t", "a b c a"],
+    "letters-learned": ["-t", "a b a", "--seed", "1", "--among=-1,0,1"],
+    "exact-lesson": ["-t", "a b"],
+}  # fmt: skip
+TOO_WIDE = re.compile(r"Overfull \\hbox \((?:[5-9]|\d{2,})[.\d]*pt")
+
+
+@pytest.mark.parametrize("card", LADDER)
+def test_nothing_of_the_ladder_is_wider_than_the_page(card: str, tmp_path: Path) -> None:
+    """Lesson, worksheet, key, card, document and handout: no line is 5 points too wide."""
+    for name, *given in (
+        ("lesson", "lesson", card, *LADDER[card]),
+        ("sheet", "lesson", card, *LADDER[card], "--exercise"),
+        ("card", "show", card),
+        ("doc", "doc", card),
+        ("handout", "export", card, "--to", "latex"),
+    ):
+        viete(*given, "-o", tmp_path / f"{name}.tex")
+    for file in sorted(tmp_path.glob("*.tex")):
+        compiles(file)
+        wide = TOO_WIDE.findall(file.with_suffix(".log").read_text("utf-8", "replace"))
+        assert not wide, (file.name, wide)

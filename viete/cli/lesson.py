@@ -85,6 +85,7 @@ def lesson(
         positions=position, digits=digits, style=STYLES[written_in], inputs=given(ids), word=word,
         origin=origin(weights if model is None else WeightOptions(Path(source.name)),
                       all(p.value for p in card.parameters)),
+        exercise=exercise or blank is not None,
     )  # fmt: skip
     if not exercise and blank is None:
         text = write_lesson(made, written_in)

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from viete.document.commonmark import lines_of
 from viete.document.markdown import joined
 from viete.document.tex import ESCAPES, SYMBOLS, declarations, escape, formula, guarded
+from viete.document.text import plain
 from viete.document.tree import (
     Block,
     CodeBlock,
@@ -28,22 +29,29 @@ from viete.document.tree import (
     with_lists,
 )
 from viete.errors import Text
+from viete.printable import display_width
 
 HEAD = r"""\documentclass{article}
 \usepackage[T1]{fontenc}
-\usepackage{amsmath,amssymb,booktabs,enumitem,longtable}
-\usepackage[margin=2.5cm]{geometry}
+\usepackage{amsmath,amssymb,array,booktabs,enumitem,longtable}
+\usepackage[margin=2cm]{geometry}
+\setlength\emergencystretch{3em}
+\setlist{before=\raggedright}
+\makeatletter\def\@maketitle{\begin{center}\LARGE\@title\end{center}}\makeatother
 \allowdisplaybreaks
 \setcounter{MaxMatrixCols}{99}
 """
 # Lines and arrows of a drawing, in the letters that every font has.
 DRAWN = str.maketrans("│┊─┄┌┐└┘├┤┬┴┼╭╮╰╯▼►◄⊙×", "|:-.+++++++++++++v><*x")
-WIDE = 40  # characters of a cell in the last column that make it a column of prose
+LINE, GAP = 92, 2.5  # characters of a line at 10 points, and between two columns
+DRAWING = 920  # points of a drawing's letters times the letters of a line
+LONG, BREAK = 60, r",\allowbreak "  # TeX by itself breaks a formula after = and + alone
 HEADINGS = {1: "title", 2: "section*", 3: "subsection*"}
+_FORMULA = re.compile(r"\$[^$]*\$")
 _SECTION = re.compile(r"^\s*\\(title|(?:sub)*section)\*?\{(.*)\}\s*$")
 _TABLE = re.compile(r"^\s*\\begin\{(?:tabular|longtable|tabularx)\*?\}")
 _SKIP = re.compile(
-    r"^\s*\\(documentclass|usepackage|allowdisplaybreaks|setlist|setcounter|date|begin\{document|end\{document|"
+    r"^\s*\\(documentclass|usepackage|allowdisplaybreaks|setlist|setcounter|setlength|makeatletter|date|begin\{document|end\{document|"
     r"maketitle|toprule|midrule|bottomrule|hline|centering|begin\{table|end\{table|end\{tabular|"
     r"end\{longtable|endhead|medskip|noindent|ifdefined|DeclareUnicodeCharacter|fi)\b"
 )
@@ -57,7 +65,9 @@ def prose(text: str) -> str:
 def math(tex: str) -> str:
     """A formula; if it is not one, its text."""
     inside = formula(tex)
-    return escape(f"${tex}$") if inside is None else f"${inside}$"
+    if inside is None:
+        return escape(f"${tex}$")
+    return f"${inside.replace(', ', BREAK) if len(inside) > LONG else inside}$"
 
 
 KINDS: Kinds = {
@@ -78,6 +88,7 @@ def unescape(text: str) -> str:
     text = re.sub(r"^\{([\[*])\}", r"\1", text)
     for command, mark in (("texttt", "`"), ("emph", "*"), ("textbf", "**")):
         text = re.sub(rf"\\{command}\{{{_INNER}\}}", rf"{mark}\1{mark}", text)
+    text = text.replace(BREAK, ", ")
     for k, piece in enumerate(re.split(r"((?<!\\)\$[^$]*\$)", text)):
         table = _SIGN if k % 2 else _ESCAPED
         out.append(table.sub(lambda m: _UNESCAPED[m[0]], piece))
@@ -87,7 +98,7 @@ def unescape(text: str) -> str:
 def write_latex(blocks: Iterable[Block]) -> str:
     """A complete LaTeX document."""
     body = "\n\n".join([*map(write_block, with_lists(simple(blocks))), "\\end{document}\n"])
-    room = "\\setlist{itemsep=2.5ex}\n" * (r"\underline{\qquad" in body)  # to write by hand
+    room = "\\setlist*{itemsep=1.5ex}\n" * (r"\underline{\qquad" in body)  # to write by hand
     return f"{HEAD}{room}{declarations(body)}\\begin{{document}}\n\n{body}"
 
 
@@ -119,20 +130,44 @@ def write_block(block: WriterBlock) -> str:
             return "\n".join([r"\begin{align}", " \\\\\n".join(lines), r"\end{align}"])
         case CodeBlock():
             drawn = block.text.rstrip("\n").translate(DRAWN).replace("\\end{v", "\\end {v")
-            return f"{{\\scriptsize\n\\begin{{verbatim}}\n{drawn}\n\\end{{verbatim}}}}"
+            widest = max(map(len, drawn.split("\n")))
+            size = f"{min(7, DRAWING / max(1, widest)):.2g}"
+            font = f"\\fontsize{{{size}}}{{{size}}}\\selectfont"
+            return f"{{{font}\n\\begin{{verbatim}}\n{drawn}\n\\end{{verbatim}}}}"
     raise TypeError(block)
 
 
 def tabulated(table: TextTable) -> str:
-    """A table that may break across pages; the text of a last column of prose wraps."""
-    rows = [" & ".join(prose(t.text) for t in row) + r" \\" for row in table.rows]
-    columns = len(table.header) or max(map(len, table.rows), default=1)
-    long = any(len(row) == columns and len(row[-1].text) > WIDE for row in table.rows)
-    width = "l" * (columns - 1) + (r"p{0.5\linewidth}" if long else "l")
-    header = " & ".join(prose(t.text) for t in table.header) + r" \\"
-    top = [header, r"\midrule", r"\endhead"] if table.header else []
-    return "\n".join([*filter(None, [prose(table.caption)]), f"\\begin{{longtable}}{{{width}}}",
-                      r"\toprule", *top, *rows, r"\bottomrule", r"\end{longtable}"])  # fmt: skip
+    """A table that may break across pages; columns that are too wide for it wrap."""
+    widths = columns([table.header, *table.rows])
+    kinds = [
+        rf">{{\raggedright\arraybackslash}}p{{{w:.3f}\linewidth}}" if w else "l" for w in widths
+    ]
+
+    def line(row: list[Text]) -> str:
+        cells = [prose(t.text) for t in row]
+        broken = [_FORMULA.sub(lambda m: m[0].replace(", ", BREAK), c) for c in cells]
+        narrow = [*widths, *[0.0] * len(row)]
+        return (
+            " & ".join(b if w else c for c, b, w in zip(cells, broken, narrow, strict=False))
+            + r" \\"
+        )
+
+    top = [line(table.header), r"\midrule", r"\endhead"] if table.header else []
+    return "\n".join([*filter(None, [prose(table.caption)]),
+                      f"\\begin{{longtable}}{{{''.join(kinds)}}}", r"\toprule", *top,
+                      *map(line, table.rows), r"\bottomrule", r"\end{longtable}"])  # fmt: skip
+
+
+def columns(rows: list[list[Text]]) -> list[float]:
+    """The share of the line for each column that has to wrap; 0 for one as wide as its cells."""
+    count = max(map(len, rows), default=0) or 1
+    cells = [[display_width(plain(t.text)) for t in row] for row in rows if len(row) == count]
+    wide = [max(column) for column in zip(*cells, strict=True)] or [1] * count
+    room = list(wide)
+    while sum(room) + GAP * count > LINE and max(room) > 1:
+        room[room.index(max(room))] -= 1
+    return [0.0 if have == want else have / LINE for have, want in zip(room, wide, strict=True)]
 
 
 _HIDDEN = {r"\begin{comment}": r"\end{comment}", r"\iffalse": r"\fi"}

@@ -35,7 +35,7 @@ SIGNS = {
     "⊙": r"\odot", "√": r"\surd", "⊤": r"\top", "ᵀ": r"^\top", "·": r"\cdot", "∈": r"\in",
     "ℝ": r"\mathbb{R}", "∑": r"\sum", "∞": r"\infty", "⟨": r"\langle", "⟩": r"\rangle",
     "⌈": r"\lceil", "⌉": r"\rceil", "⌊": r"\lfloor", "⌋": r"\rfloor", "±": r"\pm", "≈": r"\approx",
-    "′": r"'", "∘": r"\circ", "ŷ": r"\hat{y}",
+    "′": r"'", "⋮": r"\vdots", "∘": r"\circ", "ŷ": r"\hat{y}",
 }  # fmt: skip
 # Of the two shapes that some letters have, each has its own name.
 SIGNS |= {char: f"\\{name}" for char, name in GREEK.items()} | {
@@ -59,8 +59,9 @@ _NAMED = (
         "cdot odot circ top intercal bmod bullet ast star oplus otimes dagger "
         "le leq ge geq ne neq lt gt ll gg approx sim equiv propto in notin subset cup cap mid to "
         "gets leftarrow rightarrow Rightarrow mapsto langle rangle lceil rceil lfloor rfloor lvert "
-        "rvert lVert rVert dots ldots cdots vdots quad qquad colon forall exists land lor neg surd "
-        "prime hbar Re Im varepsilon vartheta varphi varrho limits nolimits displaystyle".split()
+        "rvert lVert rVert bigl bigr dots ldots cdots vdots quad qquad colon forall exists land "
+        "lor neg surd prime hbar Re Im varepsilon vartheta varphi varrho limits nolimits "
+        "displaystyle".split()
     )
 )
 _ESCAPED = frozenset(",;:! {}|_%&#$")

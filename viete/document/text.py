@@ -25,7 +25,6 @@ from viete.document.tree import (
     Panel,
     Paragraph,
     Pipeline,
-    Register,
     SideBySide,
     StepsBeside,
     TextTable,
@@ -73,7 +72,10 @@ def lines(blocks: Iterable[Block], width: int) -> list[str]:
                 out += ["", *bracketed(block)]
             case StepsBeside():
                 out += ["", *lines(with_one_pipeline(block.panels), width)]
-                out += ["", *register(block.whole, width)]
+                if new := block.whole.new():
+                    rows = [["value", *map(plain, block.whole.columns)]]
+                    rows += [[e.name, *e.cells] for e in new]
+                    out += ["", *fitting_table(rows, 1, room(width), "   ")]
             case Panel():
                 inner = lines(block.blocks, width - 3)
                 out += ["", f"{block.number}. {plain(block.title)}"]
@@ -130,15 +132,6 @@ def bracketed(matrix: Matrix) -> list[str]:
         said = f"   {plain(matrix.caption)}" if k == (count - 1) // 2 and matrix.caption else ""
         out.append(f"    {before}{left[edge]}{row}{pad}{right[edge]}{label}{said}".rstrip())
     return out
-
-
-def register(found: Register, width: int) -> list[str]:
-    """The values so far in columns, with a mark at those of the part before."""
-    rows = [["", "value so far", *map(plain, found.columns)]]
-    rows += [["▸" if e.now else "", e.name, *e.cells] for e in found.entries]
-    out = aligned(rows, "   ", cap=max(12, (width - 24) // max(1, len(found.columns))))
-    more = f"   ({found.earlier} earlier values stand with their steps)"
-    return [more] * bool(found.earlier) + out
 
 
 def tabulated(table: TextTable, width: int) -> list[str]:

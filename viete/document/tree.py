@@ -8,7 +8,7 @@ error in a table cell can point to it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
@@ -123,15 +123,18 @@ class Chain:
         found = dict.fromkeys(t for t in (*self.rows, self.put_in, self.value) if t)
         return [t for t in found if t != self.name]
 
-    def formula(self, about: str, blank: Callable[[int], str] = "_".__mul__) -> str:
+    def formula(
+        self, about: str, blank: Callable[[int], str] = "_".__mul__, brackets: str = "({})"
+    ) -> str:
         """The line as one formula; ``about`` is the sign before the digits.
 
-        ``blank`` makes a place to write in, for so many letters.
+        ``blank`` makes a place to write in, for so many letters, and ``brackets`` stand around
+        several.
         """
         out = " = ".join([self.name, *self.sides])
         if self.blanks:
             fields = ", ".join(map(blank, self.blanks))
-            out += f" = ({fields})" if self.row else f" = {fields}"
+            out += " = " + (brackets.format(fields) if self.row else fields)
         return out + (f" {about} {self.digits}" if self.digits else "")
 
 
@@ -192,10 +195,18 @@ class Register:
     entries: list[RegisterRow]
     earlier: int = 0  # values before the first that is written
 
+    def new(self) -> list[RegisterRow]:
+        """The values that were computed last, where a table says more than the only line."""
+        found = [e for e in self.entries if e.now]
+        return found if len(found) > 1 else []
+
 
 @dataclass
 class StepsBeside:
-    """Steps, each with the register at that step; ``whole`` is the register after the last step."""
+    """Steps, each with the register at that step; ``whole`` is the register after the last step.
+
+    On paper and in a terminal, a table of the values that they made stands below them.
+    """
 
     panels: list[Panel]
     registers: list[Register]
@@ -308,8 +319,8 @@ def simple(blocks: Iterable[Block], typst: bool = False) -> Iterator[Block]:
             case Pipeline():
                 yield paragraph(" → ".join(marked(c, typst) for c in block.chips))
             case Chain():
-                about = "≈" if typst else r"\approx"
-                text = f"${block.formula(about, typst_blank if typst else latex_blank)}$"
+                signs = ("≈", typst_blank, r"\({}\)") if typst else (r"\approx", latex_blank)
+                text = f"${block.formula(*signs)}$"
                 text = text if block.name else ""
                 mark = f"**({block.number})** " * bool(block.number)
                 yield item(
@@ -327,7 +338,8 @@ def simple(blocks: Iterable[Block], typst: bool = False) -> Iterator[Block]:
                 yield paragraph(f"${matrix(block, typst)}${said}")
             case StepsBeside():
                 yield from simple(with_one_pipeline(block.panels), typst)
-                yield registered(block.whole)
+                if new := block.whole.new():
+                    yield registered(block.whole.columns, new)
             case _:
                 yield block
 
@@ -361,13 +373,10 @@ def matrix(block: Matrix, typst: bool = False) -> str:
     return rf"{out} \begin{{matrix}} {words} \end{{matrix}}" if labels and plain else out
 
 
-def registered(register: Register) -> TextTable:
-    """A register as a table, with a mark at the values computed last."""
-    rows = []
-    for e in register.entries:
-        name = f"**${e.name}$**" if e.now else f"${e.name}$"
-        rows.append([name, *(f"${c}$" if c else "" for c in e.cells)])
-    return TextTable([Text(t) for t in ("value", *register.columns)],
+def registered(columns: Sequence[str], entries: Sequence[RegisterRow]) -> TextTable:
+    """Values of a register as a table, with a column for each place."""
+    rows = [[f"${t}$" if t else "" for t in (e.name, *e.cells)] for e in entries]
+    return TextTable([Text(t) for t in ("value", *columns)],
                      [[Text(c) for c in row] for row in rows])  # fmt: skip
 
 

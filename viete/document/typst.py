@@ -21,12 +21,13 @@ from viete.document.tree import (
     with_lists,
 )
 
-HEAD = """#set page(margin: 2.5cm)
+HEAD = """#set page(margin: 2cm)
 #set math.equation(numbering: "(1)")
 #show math.equation.where(block: false): set math.equation(numbering: none)
 #show math.equation: set block(breakable: true)
 
 """
+_ROW = re.compile(r'\\[()]|"[^"]*"|, |.', re.S)
 _SPECIAL = re.compile(r"([\\#$_@<>\[\]~`=/+*-])")
 
 
@@ -41,8 +42,19 @@ def raw(text: str, block: str = "") -> str:
     return f'#raw({block}"{escaped}")'
 
 
+def math(formula: str) -> str:
+    """A formula, in pieces where a line may end: after a comma of a row in ``\\(`` and ``\\)``."""
+    out, depth, inside = [], 0, False
+    for token in _ROW.findall(formula):
+        if token in (r"\(", r"\)"):
+            inside, depth = token == r"\(", 0
+        depth += (token == "(") - (token == ")")
+        out.append(",$ $" if token == ", " and inside and depth == 0 else token)
+    return f"${''.join(out)}$"
+
+
 KINDS: Kinds = {
-    "text": lambda piece: _SPECIAL.sub(r"\\\1", piece), "math": lambda piece: f"${piece}$",
+    "text": lambda piece: _SPECIAL.sub(r"\\\1", piece), "math": math,
     "code": raw, "strong": lambda piece: f"#strong[{prose(piece)}]",
     "stress": lambda piece: f"#emph[{prose(piece)}]",
 }  # fmt: skip

@@ -202,7 +202,10 @@ def first_digits(x: Quotient, places: int = 6) -> Expr:
     If these are undecided (is it 0.5, or just below?) an enclosure is written.
     """
     try:
-        e = Ref(Symbol("value", truncated(x, places)))
+        digits, _, exponent = truncated(x, places).partition("e")
+        e: Expr = Ref(Symbol("value", digits))
+        if exponent:
+            e = Apply("times", (e, Apply("pow", (num(10), num(int(exponent))))))
         return Apply("neg", (e,)) if decided_sign(x) < 0 else e
     except Undecided:
         return Ref(Symbol("value", f"({enclosure(x, places)})"))

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from viete.document.tree import Matrix
+from viete.document.tree import Matrix, listed
 from viete.graph.card import Parameter
 from viete.meanings.exact.run import ExactRun
 from viete.notation.printer import show
-from viete.notation.tree import Idx, Pick, Ref, walk
+from viete.notation.tree import Idx, Pick, Ref, Slice, walk
 from viete.report.lesson.formulas import NumberFormulas
 from viete.rewrite.blocks import at_block
 
@@ -33,7 +33,9 @@ class Beginning:
             if array.size > SMALL:
                 return []
             rows = array.reshape(1, -1) if array.ndim < 2 else array
-            cells = tuple(tuple(map(self.cell, row)) for row in rows)
+            read = self.rows_read(p.name, len(rows))
+            cells = tuple(tuple(map(self.cell, row)) for row in rows[:read])
+            cells += (("⋮",) * rows.shape[1],) * (read < len(rows))
             labels = tuple(f"`{w}`" for w in self.card.vocabulary) * self.looked_up(p.name)
             labels = labels if len(labels) == len(cells) else ()
             alike.setdefault((cells, labels), []).append((name, p.meaning))
@@ -70,17 +72,27 @@ class Beginning:
             for e in self.card.equations for x in walk(e.right)
         )  # fmt: skip
 
+    def rows_read(self, name: str, count: int) -> int:
+        """How many rows of a parameter the text reads: of ``P[:n]`` as many as it is long."""
+        for x in (x for e in self.card.equations for x in walk(e.right)):
+            match x:
+                case Pick(Ref() as table, (Slice(None, Ref() as stop),)) if table.key == name:
+                    return min(count, int(self.run.sizes.get(stop.key, count)))
+        return count
+
     def name_of(self, symbol: Any, loops: Mapping[str, int]) -> str:
         own = Ref(symbol, tuple(Idx(s) for s in symbol.slots))
         return show(at_block(own, loops, self.run.sizes), self.style)
 
 
 def caption(names: list[tuple[str, str]]) -> str:
-    """The meaning of parameters; a meaning that all share is given once."""
-    meanings = dict.fromkeys(meaning for _, meaning in names if meaning)
-    if len(meanings) <= 1:
-        return next(iter(meanings), "")
-    return "; ".join(f"${name}$ {meaning}" for name, meaning in names if meaning)
+    """The meaning of parameters; those that share one are named together."""
+    meanings: dict[str, list[str]] = {}
+    for name, meaning in names:
+        meanings.setdefault(meaning, []).append(f"${name}$")
+    if len(meanings) == 1:
+        return next(iter(meanings))
+    return "; ".join(f"{listed(found)} {meaning}" for meaning, found in meanings.items() if meaning)
 
 
 __all__ = ["Beginning"]

@@ -26,7 +26,7 @@ def lesson_data(lesson: Lesson, meaning: str = "exact") -> dict[str, Any]:
     return {
         "title": prose(lesson.title),
         "meaning": meaning,
-        "intro": list(map(prose, [*lesson.predicted, *lesson.intro])),
+        "intro": list(map(prose, [" ".join([*lesson.reads, *lesson.predicted]), *lesson.intro])),
         "numbers": list(map(prose, lesson.numbers)),
         "about": list(map(prose, [*lesson.letters, *lesson.about])),
         "matrices": list(map(bracketed, lesson.tables)),
@@ -36,7 +36,7 @@ def lesson_data(lesson: Lesson, meaning: str = "exact") -> dict[str, Any]:
              "summary": paragraph(p.summary), "numbers": paragraph(p.numbers)}
             for p in lesson.parts
         ],
-        "closing": list(map(prose, lesson.closing)),
+        "closing": list(map(prose, [*lesson.way, *lesson.closing])),
         "proven": list(map(prose, lesson.proven)),
     }  # fmt: skip
 
@@ -53,7 +53,7 @@ def step_data(step: LessonStep) -> dict[str, Any]:
         "equation": step.equation + 1,
         "member": step.makes,
         "title": prose(step.title),
-        "why": prose(" ".join(step.why)),
+        "why": prose(" ".join([*step.why, *step.defines])),
         "formula": math(step.formula, True) if step.formula else "",
         "letters": prose(" ".join(step.letters)),
         "pipeline": [

@@ -50,6 +50,7 @@ class LessonStep:
     reads: frozenset[int] = frozenset()
     mixes: bool = False
     family: str = ""
+    defines: list[str] = field(default_factory=list)  # the functions that it is the first to use
 
 
 @dataclass
@@ -66,7 +67,8 @@ class LessonPart:
 class Lesson:
     """The input and the prediction, the parts, and the conclusions.
 
-    ``intro`` says what goes in and what the model does, ``predicted`` what comes out. ``letters``
+    ``reads`` says what goes in, ``predicted`` what comes out at the last of the positions, ``way``
+    how it got there, and ``intro`` what the model does. ``letters``
     are those of the shapes, ``about`` is the card's own words. ``columns`` are the followed
     positions, as in the register. Where its numbers are exact, ``numbers`` says how they are
     written, and ``proven`` what is certain of them at the end. ``model`` is the card's title.
@@ -82,7 +84,9 @@ class Lesson:
     proven: list[str] = field(default_factory=list)
     about: list[str] = field(default_factory=list)
     letters: list[str] = field(default_factory=list)
+    reads: list[str] = field(default_factory=list)
     predicted: list[str] = field(default_factory=list)
+    way: list[str] = field(default_factory=list)
     model: str = ""
 
     @property
@@ -99,7 +103,8 @@ def write_lesson(lesson: Lesson, form: str) -> str:
 
 def document(lesson: Lesson) -> list[Block]:
     """The tree of a lesson."""
-    said = [*lesson.predicted, *lesson.intro, *lesson.numbers]
+    first = " ".join([*lesson.reads, *lesson.predicted])
+    said = [*[first] * bool(first), *lesson.intro, *lesson.numbers]
     out: list[Block] = [heading(1, lesson.title), *map(paragraph, said)]
     out += [heading(2, "The weights"), *lesson.tables] * bool(lesson.tables)
     about = [*lesson.letters, *lesson.about]
@@ -115,7 +120,7 @@ def document(lesson: Lesson) -> list[Block]:
         out.append(StepsBeside(panels, registers, register(lesson, entries, before)))
         told = [*part.summary, *part.numbers]
         out += [paragraph(" ".join(told))] * bool(told)
-    closing = [*lesson.closing, *lesson.proven]
+    closing = [*lesson.way, *lesson.closing, *lesson.proven]
     return [*out, *[heading(2, "Summary")] * bool(closing), *map(item, closing)]
 
 
@@ -129,7 +134,8 @@ def register(lesson: Lesson, entries: list[RegisterRow], new: int) -> Register:
 def step_blocks(step: LessonStep) -> list[Block]:
     """One step: the pipeline, why, the equation, and the numbers line by line."""
     out: list[Block] = [Pipeline(step.pipeline)]
-    out += [paragraph(" ".join(step.why))] * bool(step.why)
+    why = [*step.why, *step.defines]
+    out += [paragraph(" ".join(why))] * bool(why)
     out += [paragraph(f"${step.formula}$")] * bool(step.formula)
     out += [paragraph(" ".join(step.letters))] * bool(step.letters)
     out += [SideBySide(step.sides)] * bool(step.sides)

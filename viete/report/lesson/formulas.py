@@ -58,6 +58,7 @@ def visible(text: str) -> str:
     """The visible text of a formula in any format."""
     if "<m" in text:
         return re.sub("<[^>]*>", "", text)
+    text = re.sub(r"\\(?:big[lr])?(?=[()])", "", text)
     return re.sub(r'\b(frac|sqrt|display)\b|"', "", text) if "\\" not in text else to_unicode(text)
 
 
@@ -89,7 +90,7 @@ class NumberFormulas:
         text = self.printer().show(transform(e, self.power))
         if self.style == "latex":
             return text.replace(r"\times", r"\cdot").replace(r"\mathrm{…}", r"\cdots").replace(
-                "…", r"\ldots"
+                "…", r"\ldots{}"
             ).replace("±", r"\pm{}")  # fmt: skip
         return text.replace("<mo>×</mo>", "<mo>⋅</mo>").replace(" × ", "·")
 
@@ -114,7 +115,9 @@ class NumberFormulas:
         if self.style == "mathml":
             return enclosed(", ".join(shown))
         inner = ", ".join(shown)
-        return rf"\left({inner}\right)" if r"\frac" in inner else f"({inner})"
+        if self.style == "typst":  # brackets of one size: a row in them can break
+            return rf"\({inner}\)"
+        return rf"\bigl({inner}\bigr)" if r"\frac" in inner else f"({inner})"
 
     def put_in(self, entries: Any, scalar: bool, known: Collection[int] = ()) -> tuple[str, str]:
         """A row with the numbers put in, and a note where only its first entry is shown.

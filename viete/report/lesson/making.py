@@ -31,7 +31,12 @@ from viete.report.lesson.formulas import Decimals
 from viete.report.lesson.idle import idle
 from viete.report.lesson.lines import MOST_HEADS, Lines, equal_members, number_of
 from viete.report.lesson.outline import Outline, Station
-from viete.report.lesson.positions import at_position, followed_positions, tracks
+from viete.report.lesson.positions import (
+    at_position,
+    exercise_positions,
+    followed_positions,
+    tracks,
+)
 from viete.report.lesson.telling import Teller
 from viete.rewrite.blocks import at_block
 
@@ -43,15 +48,15 @@ def lesson(
     card: CardData, tokens: Sequence[int], weights: Mapping[str, Any], *,
     positions: Sequence[int] | None = None, digits: int = 6, style: str = "unicode",
     origin: str = "", inputs: Mapping[str, Any] | None = None,
-    word: Callable[[int], str] | None = None,
+    word: Callable[[int], str] | None = None, exercise: bool = False,
 ) -> Lesson:  # fmt: skip
     """A lesson on a card's run on ``tokens``, with exact ``weights`` (see `run_entries`).
 
-    The lesson follows ``positions``, or those of `followed_positions`. Numbers other than fractions
-    have ``digits`` certified digits, formulas are in ``style``, ``origin`` says where the weights
-    come from, and ``word`` names a token. A division by exactly zero or an undecided comparison
-    ends the lesson at its step, which says so. Raises VieteError for tokens, weights and positions
-    that do not fit.
+    The lesson follows ``positions``, or those of `followed_positions`; as an ``exercise`` those of
+    `exercise_positions`. Numbers other than fractions have ``digits`` certified digits, formulas
+    are in ``style``, ``origin`` says where the weights come from, and ``word`` names a token. A
+    division by exactly zero or an undecided comparison ends the lesson at its step, which says so.
+    Raises VieteError for tokens, weights and positions that do not fit.
     """
     if not card.inputs:
         raise VieteError(f"{card.title} takes no input, so there is nothing to follow")
@@ -62,7 +67,8 @@ def lesson(
     card = respelled(card, style) if style == "typst" else card
     given = {card.inputs[0].name: np.asarray(tokens), **(inputs or {})}
     run, stopped = run_to_the_end(card, given, weights)
-    return Maker(run, digits, style, stopped, positions, word=word).lesson(origin)
+    maker = Maker(run, digits, style, stopped, positions, word=word, exercise=exercise)
+    return maker.lesson(origin)
 
 
 def run_to_the_end(
@@ -81,15 +87,16 @@ def run_to_the_end(
 class Maker(Teller):
     """Makes the parts of one lesson; ``stopped`` is the error that ended the run, if any.
 
-    The lesson follows ``positions``, or those of `followed_positions`. With ``decimals`` each line
-    is made in decimals, too.
+    The lesson follows ``positions``, or those of `followed_positions`, or as an ``exercise`` those
+    of `exercise_positions`. With ``decimals`` each line is made in decimals, too.
     """
 
     def __init__(
         self, run: ExactRun, digits: int, style: str, stopped: VieteError | None,
         positions: Sequence[int] | None = None, decimals: bool = False,
-        word: Callable[[int], str] | None = None,
+        word: Callable[[int], str] | None = None, exercise: bool = False,
     ) -> None:  # fmt: skip
+        self.exercise = exercise
         self.exact, self.stopped, self.wanted = run, stopped, positions
         self.tracks = tracks(run)
         self.failed: Turn | None = None  # what the run stopped at
@@ -114,7 +121,11 @@ class Maker(Teller):
                 raise VieteError(
                     f"--position {j}: the text has positions 0 to {count - 1}, counted from 0"
                 )
-        return list(dict.fromkeys(self.wanted)) if self.wanted else followed_positions(self.tracks)
+        if self.wanted:
+            return list(dict.fromkeys(self.wanted))
+        if self.exercise:
+            return exercise_positions(self.tracks, self.text)
+        return followed_positions(self.tracks)
 
     def summarised(self) -> ExactSummaries:
         return ExactSummaries(self.exact, self.tracks, self.words, self.formulas, self.place,

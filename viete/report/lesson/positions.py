@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -80,3 +81,11 @@ def followed_positions(found: list[Track]) -> list[int]:
     last = max(t.position for t in found if t.highest == furthest)
     plain = [t.position for t in found if t.highest == RATIONAL and t.position != last]
     return ([plain[0]] if furthest > RATIONAL and plain else []) + [last]
+
+
+def exercise_positions(found: list[Track], text: Sequence[int]) -> list[int]:
+    """The position that a worksheet asks for, after one that is worked out: another token's."""
+    last = followed_positions(found)[-1]
+    tokens = text[: last + 1] if len(text) > last else []
+    others = [j for j, token in enumerate(tokens) if token != tokens[last]]
+    return [*(others or range(last))[-1:], last]

@@ -63,9 +63,9 @@ class Teller:
             self.model.title, [*self.overview(), *self.about_positions()], [],
             [self.place(j) for j in self.followed],
             [self.tokens(), *map(self.part, self.outline.stations)],
-            [*self.retold(), *self.summaries.told_of(self.followed)],
+            self.summaries.told_of(self.followed), way=[*self.retold()], reads=self.goes_in(),
             about=[*self.model.about[:1]], letters=letters(self.run, self.turns, self.words.style),
-            predicted=self.goes_in(), model=self.model.title,
+            predicted=self.summaries.told_of(self.followed[-1:]), model=self.model.title,
         )  # fmt: skip
 
     def about_positions(self) -> list[str]:
@@ -125,15 +125,14 @@ class Teller:
     # -- the beginning -----------------------------------------------------------------------------
 
     def goes_in(self) -> list[str]:
-        """The input and the prediction, in words."""
+        """The input, in words."""
         out = []
         for i, ids in self.ids():
             text = " ".join(map(self.token, ids)) if self.has_words() else ""
             name, numbers = show(Ref(i.symbol), self.style), ", ".join(map(str, ids))
             row = f"${name}$ = ({numbers})"
             out.append(f"{text}, as the numbers {row}" if text else f"the numbers {row}")
-        first = [f"The model reads {listed(out)}."] * bool(out)
-        return [" ".join([*first, *self.summaries.told_of(self.followed[-1:])])]
+        return [f"The model reads {listed(out)}."] * bool(out)
 
     def overview(self) -> list[str]:
         """An overview of the model's computation."""
@@ -186,17 +185,15 @@ class Teller:
         self.number += 1
         left, right = (self.at(e, turn) for e in (turn.equation.left, turn.equation.right))
         place = self.words.place(turn.equation)
-        why = (
-            self.words.why(turn.equation, partial(self.at, turn=turn))
-            if self.first_time(place)
-            else []
-        )
+        first = self.first_time(place)
+        why = self.words.why(turn.equation, partial(self.at, turn=turn)) if first else []
+        defines = self.words.definitions(turn.equation) if first else []
         symbol = turn.equation.left.symbol
         member = member_name(symbol, self.run.program.loops_of(symbol, turn.makes[1]))
         out = LessonStep(self.number, place, member,
                          f"{self.words.title(turn.equation)}: {self.made(turn)}", why,
                          show_equation(left, right, self.style),
-                         family=show(turn.equation.left))  # fmt: skip
+                         family=show(turn.equation.left), defines=defines)  # fmt: skip
         out.pipeline = self.outline.chips(turn)
         at = {m: self.words.place(t.equation) for t in self.turns for m in [t.makes]}
         out.reads = frozenset(at[m] for m in turn.needs if m in at)

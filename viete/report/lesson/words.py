@@ -137,25 +137,30 @@ class StepWords(Reasons):
         found = list(dict.fromkeys(s for r in order for s in self.reasons(e, r, at)))
         found = [s for s in found if s not in self.told]
         self.told.update(found)
-        own = [derived(e) or capital(e.meaning)] * (
+        own = [sentence(derived(e) or capital(e.meaning))] * (
             len(e.meaning.split()) >= (3 if self.roles(e) else 1)
         )
-        own = [s if s.endswith((".", "!", "?")) else s + "." for s in own]
         own = [s if "*" in s else f"*{s}*" for s in own]
         if not self.roles(e):
             found = [s for s in self.explainer.equation(e.right, "", False) if s]
-        else:
-            found += self.definitions(e)
-        return own + [s if s.endswith((".", "!", "?")) else s + "." for s in found]
+        return own + list(map(sentence, found))
 
-    def definitions(self, e: Equation) -> Iterator[str]:
-        """The functions that an equation is calculated with, each at its first use."""
+    def definitions(self, e: Equation) -> list[str]:
+        """The functions that an equation with a role is calculated with, each at its first use."""
+        return [sentence(s) for s in self.defined(e)] if self.roles(e) else []
+
+    def defined(self, e: Equation) -> Iterator[str]:
         for x in walk(e.right):
             if isinstance(x, Apply) and x.op in self.card.function:
                 f = self.card.function[x.op]
                 tables = "table" in show(f.body) or functions_called(self.card.function, [f.body])
                 if x.op not in self.explainer.defined and not tables:
                     yield self.explainer.function(x.op)
+
+
+def sentence(text: str) -> str:
+    """A text with its full stop."""
+    return text if text.endswith((".", "!", "?")) else text + "."
 
 
 def derived(e: Equation) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from viete.document.rendering import render
@@ -19,8 +19,9 @@ from viete.document.tree import (
 from viete.report.lesson.blanks import is_about, questions
 from viete.report.lesson.document import Lesson, LessonPart, LessonStep, document
 from viete.report.lesson.formulas import visible
+from viete.report.lesson.paper import answers, on_paper
 
-NARROW, WIDE = 8, 24  # letters of a field
+NARROW, WIDE = 8, 18  # letters of a field
 MOST_FIELDS = 6  # of a row; a longer one is one field
 
 
@@ -30,15 +31,20 @@ class Worksheet:
 
     sheet: Lesson
     key: list[Block]
+    asked: Collection[int]  # the numbers of the steps that are asked
+
+    def blocks(self, form: str) -> list[Block]:
+        """The sheet's tree: the whole lesson with fields for a page, a shorter one for paper."""
+        return document(self.sheet) if form == "html" else on_paper(self.sheet, self.asked, form)
 
     def write(self, form: str) -> tuple[str, str]:
         """The sheet and the key as two documents."""
-        return render(document(self.sheet), form), render(self.key, form)
+        return render(self.blocks(form), form), render(self.key, form)
 
     def write_both(self, form: str) -> str:
         """The sheet followed by the key, in one document."""
         _, *rest = self.key
-        return render([*document(self.sheet), heading(2, "Key"), *rest], form)
+        return render([*self.blocks(form), heading(2, "Key"), *rest], form)
 
 
 def worksheet(lesson: Lesson, blank: Sequence[str] = ()) -> Worksheet:
@@ -66,21 +72,23 @@ class Blanking:
         parts = [self.part(part, key) for part in lesson.parts]
         last = f"position {lesson.columns[-1]}"
         others = [f"position {c}" for c in lesson.columns[:-1]]
-        given = f" The numbers of {listed(others)} are given, as examples." if others else ""
+        many = ", as examples" if others[1:] else ", as an example"
+        given = f" The numbers of {listed(others)} are given{many}." if others else ""
         task = (
             f"Fill in the fields (1) to ({self.number}), in this order, for {last}.{given} Write "
             "fractions, roots and powers of e as they are, and do not round."
         )
         sheet = replace(
             lesson, title=f"{lesson.model} (worksheet)", intro=[task, *lesson.intro], parts=parts,
-            predicted=[], about=[], numbers=[], proven=[], closing=self.last_question(),
+            predicted=[], about=[], numbers=[], proven=[], way=[], closing=self.last_question(),
         )  # fmt: skip
-        told = [*map(item, lesson.closing)]
+        told = [*map(item, [*lesson.way, *lesson.predicted])]
         head: list[Block] = [
             heading(1, f"{lesson.model} (key)"),
             paragraph(f"The answers for {last}, each with its working."),
         ]
-        return Worksheet(sheet, [*head, *key, *[heading(2, "Summary")] * bool(told), *told])
+        key += [heading(2, "The last question"), *told] * bool(lesson.predicted)
+        return Worksheet(sheet, [*head, *key], self.asked)
 
     def last_question(self) -> list[str]:
         """The question at the end, where the lesson has an answer."""
@@ -93,13 +101,14 @@ class Blanking:
 
     def part(self, part: LessonPart, key: list[Block]) -> LessonPart:
         """A part with its questions; their answers are added to the key."""
-        answers: list[Block] = []
-        steps = [self.step(s, answers) for s in part.steps]
-        key += [heading(2, part.title)] * bool(answers) + answers
+        found: list[Chain] = []
+        steps = [self.step(s, found) for s in part.steps]
+        key += [heading(2, part.title), *answers(found)] * bool(found)
         is_asked = any(s.number in self.asked for s in part.steps)
         return replace(part, steps=steps, summary=[] if is_asked else part.summary, numbers=[])
 
-    def step(self, step: LessonStep, answers: list[Block]) -> LessonStep:
+    def step(self, step: LessonStep, found: list[Chain]) -> LessonStep:
+        """A step with its fields; the answers, and notes on them, are added to those found."""
         if step.number not in self.asked:
             sides = [self.example(s, step, s.place) for s in step.sides]
             return replace(step, sides=sides, status=[], register=list(self.register(step)))
@@ -109,12 +118,9 @@ class Blanking:
             if side.place is None or side.place != places[-1]:
                 sides.append(self.example(side, step, side.place))
                 continue
-            first = self.number
             lines = [replace(x, number=self.next()) if self.is_question(x, step) else x
                      for x in side.lines]  # fmt: skip
-            if self.number > first:
-                told = [x for x in lines if x.number or not x.heads]
-                answers += [heading(3, f"{step.number}. {step.title}"), *told]
+            found += [x for x in lines if x.number or not x.heads]
             lines = [asked(x) if x.number else x for x in lines if x.number or x.heads]
             sides.append(replace(side, lines=lines))
         return replace(step, sides=sides, status=[], register=list(self.register(step)))
@@ -151,7 +157,8 @@ class Blanking:
 
 def asked(line: Chain) -> Chain:
     """A line with fields instead of its numbers."""
-    letters = [min(WIDE, max(NARROW, 2 * len(visible(x)))) if x else WIDE for x in line.entries]
+    widest = max((6 + len(visible(x)) if x else WIDE for x in line.entries), default=WIDE)
+    letters = [min(WIDE, max(NARROW, widest))] * len(line.entries)  # they do not tell which is 0
     if not 0 < len(letters) <= MOST_FIELDS:
         letters = [2 * WIDE]
     note = "" if "$" in line.note else line.note
