@@ -222,8 +222,10 @@ def bracketed(block: Matrix) -> str:
         for row, label in zip(block.rows, last, strict=True)
     )
     caption = f"<figcaption>{prose(block.caption)}</figcaption>" if block.caption else ""
-    return (f'<figure class="matrix"><div>{math(f"{block.name} =")}<table>{rows}</table></div>'
-            f"{caption}</figure>")  # fmt: skip
+    body = f"{math(f'{block.name} =')}<table>{rows}</table>"
+    if not block.labels and [len(row) for row in block.rows] == [1]:  # a single number
+        body = math(f"{block.name} = {block.rows[0][0]}")
+    return f'<figure class="matrix"><div>{body}</div>{caption}</figure>'
 
 
 def register(found: Register) -> str:

@@ -34,8 +34,8 @@ def overview(run: Run, turns: Sequence[Turn], words: Reasons) -> list[str]:
         out.append("At the end each position has a score for every token of the vocabulary, and "
                    "the token with the greatest score is predicted to come next.")  # fmt: skip
     if run.program.model.parameters and out:
-        out.append("The numbers in the tables and matrices are usually learned; here they are "
-                   "given.")  # fmt: skip
+        out.append("The numbers in its tables and matrices are its weights. In a real model they "
+                   "are learned from text.")  # fmt: skip
     return [" ".join(out)] * bool(out)
 
 
