@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from viete.errors import VieteError
 from viete.notation.cursor import Script, top_level
 from viete.notation.lexer import Token
+from viete.notation.scripts import scripted
 from viete.notation.symbols import Scope
 from viete.notation.tree import CALL, COMPOSE, Apply, Bind, Expr, Idx, Num, Ref, Symbol, num
 from viete.notation.words import quoted
@@ -35,7 +36,7 @@ def application(parser: Parser, base: str, t: Token) -> Expr | None:
             raise parser.error("write the index of a composition's result after it", left[0])
         return of(parser, chain(parser, function), t)
     made = of(parser, [function], t)
-    return parser.scripted(made, left, t) if left else made
+    return scripted(parser, made, left, t) if left else made
 
 
 def composition(parser: Parser) -> Expr | None:

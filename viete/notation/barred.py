@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from viete.errors import VieteError
 from viete.notation.cursor import end_token, top_level
 from viete.notation.lexer import COMBINING, FONTS, QUOTED, TOKEN_BARS, Token
+from viete.notation.scripts import scripted
 from viete.notation.tree import Expr, Ref
 from viete.notation.words import unquoted
 
@@ -90,7 +91,7 @@ def entry(parser: Parser, inside: list[Token]) -> Expr | None:
         inner.pos = 0
         made = inner.expression()
     elif name.text == TEXT and not symbols and text is not None:
-        made = inner.scripted(Ref(text()), inner.scripts(), name)
+        made = scripted(inner, Ref(text()), inner.scripts(), name)
     else:
         return None
     inner.finish()

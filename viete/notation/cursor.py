@@ -15,6 +15,7 @@ MAX_DEPTH = 120
 MAX_NESTING = 60  # counts brackets twice
 CLOSERS = {"(": ")", "[": "]", "{": "}", "⟨": "⟩", "\\{": "\\}", "⌊": "⌋", "⌈": "⌉"}
 CLOSED = frozenset(CLOSERS.values())
+TRANSPOSE = frozenset(("T", "⊤"))
 # Bars around a length. | and ‖ open where an operand begins and close behind one; TeX's tell.
 BARS = {"|": "|", "‖": "‖", "\\lvert": "\\rvert", "\\lVert": "\\rVert"}
 

@@ -8,11 +8,9 @@ from fractions import Fraction
 
 from viete.errors import VieteError
 from viete.notation.barred import in_font
-from viete.notation.cursor import Cursor, Script
+from viete.notation.cursor import TRANSPOSE, Cursor, Script
 from viete.notation.lexer import Token
 from viete.notation.tree import CALL, Expr, Num, Slot, Symbol
-
-TRANSPOSE = frozenset(("T", "⊤"))
 
 
 class NameParser(Cursor):
@@ -196,4 +194,4 @@ def key_of(base: str, items: list[Script]) -> str:
     return Symbol("value", base, tuple(Slot(s.label) for s in items if s.sign == "_")).key
 
 
-__all__ = ["TRANSPOSE", "NameParser"]
+__all__ = ["NameParser"]

@@ -14,7 +14,6 @@ and the error shows both spellings.
 from __future__ import annotations
 
 from fractions import Fraction
-from itertools import takewhile
 
 from viete.errors import Text, VieteError
 from viete.notation.application import application, composition
@@ -31,7 +30,8 @@ from viete.notation.cursor import (
 )  # fmt: skip
 from viete.notation.heads import group_of, place_of
 from viete.notation.lexer import ELEMENTARY, Token, tokenize
-from viete.notation.names import TRANSPOSE, NameParser
+from viete.notation.names import NameParser
+from viete.notation.scripts import picked, scripted, tower
 from viete.notation.symbols import BINDERS, CONSTANTS, INPUTS_ARE, LAST, Scope
 from viete.notation.tree import (
     Apply,
@@ -39,12 +39,10 @@ from viete.notation.tree import (
     Expr,
     Idx,
     Num,
-    Pick,
     Ref,
     Slice,
     Symbol,
     near,
-    place_from_end,
 )  # fmt: skip
 from viete.notation.words import unquoted
 
@@ -334,7 +332,7 @@ class Parser(NameParser):
         if text == "theta" and self.peek.text in ("_", "^") and "angle" in scope.functions:
             return self.theta(t)
         if text == "e" and self.peek.text == "^":
-            return self.node(Apply("exp", (self.tower(self.scripts()),)), t)
+            return self.node(Apply("exp", (tower(self, self.scripts()),)), t)
         return self.run(t)
 
     def theta(self, t: Token) -> Expr:
@@ -344,7 +342,7 @@ class Parser(NameParser):
         if len(below) != 2:
             raise self.unknown("theta", items, False, t)
         e = self.applied("angle", [self.inside(s) for s in below], t)
-        return self.scripted(e, [s for s in items if s.sign == "^"], t)
+        return scripted(self, e, [s for s in items if s.sign == "^"], t)
 
     def run(self, t: Token) -> Expr:
         """Letters without spaces between: ``QK^T`` is Q, then K with the scripts after it."""
@@ -439,7 +437,7 @@ class Parser(NameParser):
         if whole is None and (found := self.second_name(base, items)) is not None:
             meant, left = found
             try:
-                return self.scripted(self.node(meant(), t), left, t)
+                return scripted(self, self.node(meant(), t), left, t)
             except VieteError as error:
                 raise self.error(error.message, t) if error.where is None else error from None
         loose = next((k for k, s in enumerate(items) if not s.braced and s.tokens[0].kind == "word"
@@ -462,13 +460,13 @@ class Parser(NameParser):
             if base not in self.scope.indices and not constant:
                 raise self.unknown(base, items, loose is not None, t)
             letter = Idx(base) if base in self.scope.indices else Apply(base, ())
-            return self.scripted(self.node(letter, t), items, t)
+            return scripted(self, self.node(letter, t), items, t)
         symbol, index, left = whole
         if odd := next((s for s in index if s.tokens[0].kind == "token"), None):
             raise self.error("a token is neither a block nor a head", odd)
         if odd := next((s for s in left if self.goes_on(s)), None):
             raise self.error(f"{symbol.key} has fewer indices than are written here", odd)
-        return self.scripted(self.node(self.member(symbol, index), t), left, t)
+        return scripted(self, self.node(self.member(symbol, index), t), left, t)
 
     def member(self, symbol: Symbol, index: list[Script]) -> Ref:
         """The member of a family with these index scripts."""
@@ -499,42 +497,6 @@ class Parser(NameParser):
         parser.finish()
         return value
 
-    def scripted(self, e: Expr, items: list[Script], t: Token | Expr) -> Expr:
-        """Scripts that are not part of a name: rows and entries below, transpose or power above."""
-        below = [s for s in items if s.sign == "_"]
-        above = [s for s in items if s.sign == "^"]
-        if len(below) > 2:
-            raise self.error("a matrix has rows and columns: at most two indices", below[2])
-        if below:
-            e = self.node(self.picked(e, list(map(self.inside, below))), t)
-        while above:
-            if above[0].label in TRANSPOSE:
-                e = self.node(Apply("T", (e,)), t)
-                above = above[1:]
-                continue
-            tower = list(takewhile(lambda item: item.label not in TRANSPOSE, above))
-            above = above[len(tower) :]
-            power = self.tower(tower)
-            if e == Num(Fraction(10)) and isinstance(power, Num):
-                e = self.ten_to(power, t)
-            else:
-                e = self.node(Apply("pow", (e, power)), t)
-        return e
-
-    def tower(self, items: list[Script]) -> Expr:
-        """Stacked powers, evaluated from the top: ``2^3^2`` is 2^9, as in print."""
-        *below, top = items
-        power = self.inside(top)
-        for item in reversed(below):
-            power = self.node(Apply("pow", (self.inside(item), power)), power)
-        return power
-
-    def ten_to(self, power: Num, t: Token | Expr) -> Expr:
-        """``10^{-5}`` as a number, like ``1e-5``."""
-        if power.value.denominator != 1 or abs(power.value) > 400:
-            return self.node(Apply("pow", (Num(Fraction(10)), power)), t)
-        return self.node(Num(Fraction(10) ** int(power.value)), t)
-
     def postfix(self, e: Expr, start: Token) -> Expr:
         while True:
             if opened := self.accept("["):
@@ -546,23 +508,11 @@ class Parser(NameParser):
                     items = items[1:]  # logits[:, -1, :], whose batch is every sequence here
                 if len(items) > 2:
                     raise self.error("a matrix has rows and columns: at most two indices", opened)
-                e = self.node(self.picked(e, items), start)
+                e = self.node(picked(self, e, items), start)
             elif self.peek.kind == "op" and self.peek.text in ("_", "^"):
-                e = self.scripted(e, self.scripts(), start)
+                e = scripted(self, e, self.scripts(), start)
             else:
                 return e
-
-    def picked(self, value: Expr, items: list[Expr]) -> Pick:
-        """Rows or entries of a value; an index written as a negative number counts from the end."""
-        for axis, item in enumerate(items):
-            if isinstance(item, Num) and self.is_word(item):
-                fits = self.scope.over_tokens
-                if fits is not None and not fits(value, axis):
-                    raise self.error("a token has no place on this axis, which is not over the "
-                                     "vocabulary", item)  # fmt: skip
-            elif isinstance(item, Num) and item.value < 0 and item.value.denominator == 1:
-                items[axis] = self.node(place_from_end(value, axis, -int(item.value)), item)
-        return Pick(value, tuple(items))
 
     def item(self) -> Expr:
         """One index in brackets or a script: an expression, ``a:b``, ``:b``, ``a:`` or ``:``.
