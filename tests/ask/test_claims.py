@@ -150,6 +150,14 @@ def test_print_parse(claim: str, style: str) -> None:
     assert vt.read(write(card, "md")) == vt.read(write(card, "json")) == card
 
 
+def test_a_number_is_shown_as_it_was_written() -> None:
+    made = read_claim(Text("A^{1,1}_{1,0} ≈ 0.8 within 1/5"), CARD.scope)
+    assert [made.show(s).split("{1,1} ")[1] for s in ("plain", "unicode")] == [
+        "≈ 0.8 within 1/5"
+    ] * 2
+    assert replace(made, text=Text("")).show().endswith("4/5 within 1/5")
+
+
 def test_texts_that_are_drawn() -> None:
     for name, length in ("random(5)", 5), ("repeated(5)", 10):
         texts = [x.text for x in texts_of(name, CARD, seed=1)]

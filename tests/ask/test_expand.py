@@ -285,7 +285,7 @@ def test_the_command_prints_terms_and_what_was_held() -> None:
     options = "--seed 0 --set d=16 --set N=2 --set H=2 --set V=9 --tokens 1,2,3".split()
     command = ["expand", "gpt2", *options, "--of", "logits_{-1, 4}", "--into"]
     told = viete(*command, "block,head,source", "--top", 2).out
-    assert "block 0, W_P[n − 1]" in told and "the whole" in told
+    assert "block 0, W_{P,n−1}" in told and "the whole" in told
     assert "held: A" in told and "rest: " in told
     named = viete(*command, "directions", "--put", "way = U_5 - U_3", "--held", "A, scale, m^2").out
     assert "direction way" in named and "held: scale, m^2" in named

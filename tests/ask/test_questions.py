@@ -46,7 +46,7 @@ COLUMN = (
     ("W_K^{1,1} x^1", "x^1 W_K^{1,1}", "means x¹ W_K^{1,1}"),
     (r"\tilde{A}^2(x^1_2)", r"\tilde{A}^2_2", "the row in its context"),
     ("B_2 ∘ B_1 (x^0_{-1})", "x^2_2", "attention reads all positions"),
-    (r"\tilde{M}^2(x_2^1 + \tilde{A}^2(x_2^1))", r"\tilde{M}^2_2", "(x¹)[2], the row"),
+    (r"\tilde{M}^2(x_2^1 + \tilde{A}^2(x_2^1))", r"\tilde{M}^2_2", "(x¹)₂, the row"),
 ])  # fmt: skip
 def test_what_is_meant_is_what_is_computed(question: str, meant: str, sentence: str) -> None:
     with warnings.catch_warnings():

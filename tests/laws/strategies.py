@@ -444,6 +444,8 @@ class Grower:
         if len(shape) == 1:
             places: list[Expr] = [Num(Fraction(self.one(0, 1)))]
             places += [Idx(x) for x, s in index.items() if s == "n"]
+            places += [op("sub", op("sub", self.world.dim["n"], Num(Fraction(1))), x)
+                       for x in places[1:]]  # fmt: skip
             if any(s == "n" for s in index.values()) and last == "d":
                 j = self.one(*[x for x, s in index.items() if s == "n"])
                 token = Pick(Ref(self.world.tokens), (Idx(j),))

@@ -165,7 +165,7 @@ def test_only_a_number_as_written_counts_from_the_end() -> None:
         with pytest.raises(VieteError, match="index -1 is outside 0 to 2"):
             _ = run[computed]
     x = Ref(MINUS.symbols["x"])
-    assert show(Pick(x, (num(-1),))) == "x[0 - 1]"
+    assert show(Pick(x, (num(-1),))) == "x_{0-1}"
     assert Pick(x, (Num(num(-1).value),)).from_end(0) is None
     assert Pick(x, (place_from_end(x, 0, 2),)).from_end(0) == 2
     assert Pick(x, (place_from_end(Apply("neg", (x,)), 0, 2),)).from_end(0) is None

@@ -138,7 +138,7 @@ def test_the_reference_at_position_0() -> None:
         "Q": "Q₀ = x₀ W^Q = x₀ = (1, 0)",
         "K": "K₀ = x₀ W^K = x₀ = (1, 0)",
         "V": "V₀ = x₀ W^V = x₀ = (1, 0)",
-        "S": "S₀ = causal(w)[0] = (1, −∞)",
+        "S": "S₀ = causal(w)₀ = (1, −∞)",
         "A": "A₀ = softmax(S₀) = (e / e, 0) = (1, 0)",
         "a": "a₀ = A₀ V = (1·1 + 0·1, 1·0 + 0·1) = (1, 0)",
         "r": "r₀ = x₀ + a₀ = (1, 0) + (1, 0) = (2, 0)",

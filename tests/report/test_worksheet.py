@@ -73,7 +73,7 @@ def test_a_sheet_does_not_tell_its_answers() -> None:
 def test_the_values_to_ask_for_are_named() -> None:
     found = worksheet(of("exact-lesson", [0, 1]), ["Q", "A"])
     assert {x.name for x in questions(found).values()} == {"Q₁", "exp(S₁)", "sum(exp(S₁))", "A₁"}
-    assert "S₁ = causal(w)[1] = (1, 2)" in write_lesson(found.sheet, "text")
+    assert "S₁ = causal(w)₁ = (1, 2)" in write_lesson(found.sheet, "text")
     with pytest.raises(VieteError, match="no step makes B; the steps make x, Q, K"):
         worksheet(of("exact-lesson", [0, 1]), ["B"])
 

@@ -18,6 +18,7 @@ from viete.document.displayed import Displayed
 from viete.document.tree import Block, CodeBlock, paragraph, table
 from viete.errors import VieteError
 from viete.evaluate.answer_page import literal
+from viete.evaluate.labels import word_printer
 from viete.evaluate.memory import rounded
 from viete.evaluate.schedule import parameter_shapes, program
 from viete.graph.card import CardData
@@ -229,7 +230,7 @@ def check_claims(
         for place, run in runs_of.runs(*about):
             runs += 1
             for j, claim in group.items():
-                written[j] = claim.show("unicode", run.in_words)
+                written[j] = claim.show("unicode", word_printer(run, "unicode"))
                 if j in together:
                     together[j].add(run)
                     continue

@@ -103,7 +103,7 @@ class CardWriter:
         if m.claims:
             out += [heading(2, "Claims")]
             for c in m.claims:
-                out.append(item(self.math(c.show(self.style, lambda e, _: self.e(e))), c.meaning))
+                out.append(item(self.math(c.show(self.style, self.printer)), c.meaning))
         return out
 
     # -- declarations ------------------------------------------------------------------------------
@@ -272,7 +272,7 @@ def write_json(card: CardData) -> str:
             line["part"] = e.part
         out["forward"].append(line)
     out["derived"] = [entry("equation", text, meaning) for text, meaning in w.derived()]
-    out["claims"] = [entry("claim", c.show(w.style), c.meaning) for c in card.claims]
+    out["claims"] = [entry("claim", c.show(w.style, w.printer), c.meaning) for c in card.claims]
     return json.dumps({k: v for k, v in out.items() if v}, ensure_ascii=False, indent=1) + "\n"
 
 

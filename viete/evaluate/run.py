@@ -42,6 +42,7 @@ from viete.graph.card import Equation
 from viete.graph.dependence import reachable
 from viete.graph.evaluator import Env, Letter
 from viete.notation.letters import own_letters
+from viete.notation.lexer import decimals
 from viete.notation.parser import parse
 from viete.notation.printer import show, show_symbol
 from viete.notation.substitution import Abstraction
@@ -407,8 +408,11 @@ class Run(Mapping[str, Array]):
 
         ``style`` is 'plain', 'latex', 'unicode', 'typst' or 'mathml'.
         """
-        e = self.parse(question) if isinstance(question, str) else question
-        return word_printer(self, style).show(e)
+        write = word_printer(self, style)
+        if not isinstance(question, str):
+            return write.show(question)
+        write.decimals = decimals(question)
+        return write.show(self.parse(question))
 
     def answer(self, name: str) -> Answer:
         """The array ``run[name]`` with its axes and their labels, evaluated once."""

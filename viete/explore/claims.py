@@ -9,10 +9,9 @@ from viete.ask.card_claims import Claims, Verdict, check_claims
 from viete.document.html import prose
 from viete.errors import VieteError
 from viete.evaluate.run import Run
-from viete.explore.formulas import mathml
 from viete.explore.reruns import inputs_of, weights_of
 from viete.graph.claim import Claim
-from viete.notation.mathml import framed
+from viete.notation.mathml import MathML, framed
 from viete.notation.printer import letters
 
 
@@ -40,11 +39,12 @@ def verdict_data(v: Verdict) -> dict[str, Any]:
 
 def claim_html(claim: Claim) -> str:
     """A claim as formulas with words between them."""
-    out = mathml(claim.statement)
+    show = claim.printed(MathML())
+    out = framed(show(claim.statement))
     for x, first, last in claim.ranges:
-        ends = f"{mathml(first)}, …, {mathml(last)}"
+        ends = f"{framed(show(first))}, …, {framed(show(last))}"
         out += f" for {framed(letters(x, 'mathml'))} = {ends}"
-    out += "".join(f" for {mathml(condition)}" for condition in claim.given)
+    out += "".join(f" for {framed(show(condition))}" for condition in claim.given)
     if claim.some:
         out += " for some " + ", ".join(framed(letters(x, "mathml")) for x in claim.some)
     return out + (f" for {escape(claim.about)}" if claim.texts else "")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Self
 
 from viete.errors import Text
-from viete.notation.printer import letters, show
+from viete.notation.lexer import decimals
+from viete.notation.printer import Printer, letters, printer
 from viete.notation.tree import Apply, Expr
 
 
@@ -71,20 +73,27 @@ class Claim:
             ranges=tuple((x, rule(a), rule(b)) for x, a, b in self.ranges),
         )
 
-    def show(self, style: str = "plain", write: Callable[[Expr, str], str] = show) -> str:
+    def printed(self, write: Printer) -> Callable[[Expr], str]:
+        """What makes a text of the claim's formulas, with decimals where somebody wrote them."""
+        write = copy(write)
+        write.decimals = decimals(self.text.text)
+        return write.show
+
+    def show(self, style: str = "plain", own: Printer | None = None) -> str:
         """The claim in one of the printer's styles, as the reader of claims takes it.
 
-        ``write`` makes a text of a formula in a style.
+        ``own`` is a printer of that style.
         """
+        write = self.printed(own or printer(style))
         latex = style == "latex"
         word = r" \text{{ {} }} ".format if latex else " {} ".format
         dots = {"plain": "...", "latex": r"\dots"}.get(style, "…")
-        out = write(self.statement, style)
+        out = write(self.statement)
         for x, first, last in self.ranges:
-            ends = f"{write(first, style)}, {dots}, {write(last, style)}"
+            ends = f"{write(first)}, {dots}, {write(last)}"
             out += f"{word('for')}{letters(x, style)} = {ends}"
         for condition in self.given:
-            out += word("for") + write(condition, style)
+            out += word("for") + write(condition)
         if self.some:
             out += word("for some") + ", ".join(letters(x, style) for x in self.some)
         if self.texts:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
+from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -146,6 +147,11 @@ def tokenize(source: Text) -> list[Token]:
         return list(split(source.text))
     except Unreadable as error:
         raise source.error(*error.args) from None
+
+
+def decimals(text: str) -> frozenset[Fraction]:
+    """The numbers that a formula writes as decimals."""
+    return frozenset(map(Fraction, re.findall(r"(?<![\w.])\d*\.\d+(?!\w)", text)))
 
 
 @lru_cache(maxsize=1 << 14)  # a card's formulas are asked for letters, for names and for meaning

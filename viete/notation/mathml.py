@@ -13,7 +13,7 @@ from functools import lru_cache
 from html import escape
 
 from viete.notation.lexer import GREEK, PREFIXES, TOKEN_BARS, accent_of, unprimed
-from viete.notation.printer import ATOM, FACTOR, SUM, Printer, is_phrase, number
+from viete.notation.printer import ATOM, FACTOR, SUM, Printer, is_phrase
 from viete.notation.tree import PARTIAL, Apply, Bind, Expr, Idx, Num, Pick, Ref, Slice, Table, walk
 
 _GREEK = {name: char for char, name in reversed(GREEK.items())}
@@ -21,6 +21,7 @@ _MARKS = {"tilde": "~", "hat": "^", "bar": "¯", "vec": "→", "overline": "‾"
 _OPERATIONS = (Apply, Bind, Pick, Slice, Table)  # the nodes that are not names and numbers
 _APPLIED = "<mo>\u2061</mo>"  # applied to; \u2062 is times, neither of which is seen
 _PARTIAL = '<mo lspace="0" rspace="0">∂</mo>'
+_CLOSED = re.compile(r">\)</mo>(</mrow>)*$")
 _OPEN = re.compile(r"<mrow><mo[^>]*>\(")
 _PIECE = re.compile(r"((?:<(?:mi|mn|mo|mtext)\b[^>]*>[^<]*</m\w+>|<[^>]*>)+)|([^<]+)")
 _SIGN = re.compile(r"(\d+(?:\.\d+)?)|(\s*[^\W\d_]{2,}\s*)|([^\W\d_]|[…⋯∞])|(&\w+;|\S)|\s+")
@@ -192,9 +193,9 @@ class MathML(Printer, style="mathml"):
     def write(self, e: Expr) -> tuple[str, int]:
         match e:
             case Num():
-                text, strength = number(e.value, "mathml")
+                text, strength = self.number(e, "mathml")
                 if self.depth and "<mfrac" in text:
-                    text, strength = number(e.value, "unicode")
+                    text, strength = self.number(e, "unicode")
                 return one(with_signs(text, tight=self.depth > 0)), strength
             case Idx():
                 return self.index(e.name), ATOM
@@ -236,6 +237,11 @@ class MathML(Printer, style="mathml"):
                 f"<mrow>{_PARTIAL}{below}</mrow></mfrac>"
             )
         return marked(e.symbol.base, sub, sup, about)
+
+    def indexed(self, value: Expr, items: Sequence[Expr]) -> str:
+        text = self.show(value, ATOM)
+        base = text if _CLOSED.search(text) else enclosed(text)
+        return scripted(base, [self.small(x) for x in items])
 
     def about(self, e: Ref, extra: tuple[Expr, ...]) -> str:
         """The attributes of a name, by which scripts find it."""

@@ -100,11 +100,14 @@ def digits(n: int) -> str:
     return f"{Decimal(n):f}"
 
 
-def number(value: Fraction, style: str) -> tuple[str, int]:
-    """A rational, exactly: integers, short fractions, then decimals that end.
+def number(value: Fraction, style: str, decimal: bool = False) -> tuple[str, int]:
+    """A rational, exactly: integers, decimals that end, short fractions.
 
-    ``style`` may be Typst's or MathML's too.
+    ``style`` may be Typst's or MathML's too; ``decimal`` makes a decimal of 4/5 too.
     """
+    # 0.795 and 159/200 are one number of one tree, and people write it as 0.795. So what tenths,
+    # fortieths or thousandths give is a decimal; 1/2, 3/8 and 4/5, which are short, are fractions
+    # unless somebody wrote 0.8, which the tree does not know: see `Printer.decimals`.
     minus = "−" if style in ("unicode", "typst", "mathml") else "-"
     sign, size = (minus if value < 0 else ""), abs(value)
     strength = ADD if value < 0 else ATOM
@@ -123,13 +126,14 @@ def number(value: Fraction, style: str) -> tuple[str, int]:
     for p in (2, 5):
         while rest % p == 0:
             rest //= p
-    if rest == 1 and size.denominator > 1000:
-        decimal = Decimal(size.numerator) / Decimal(size.denominator)
-        if Fraction(decimal) == size:
+    tens = size.denominator % 5 == 0 and size.denominator >= 10
+    if rest == 1 and (decimal or tens or size.denominator > 1000):
+        quotient = Decimal(size.numerator) / Decimal(size.denominator)
+        if Fraction(quotient) == size:
             if style in ("latex", "typst", "mathml"):
-                ten = above == "1" and below.rstrip("0") == "1"
-                return power(1 - len(below)) if ten else sign + f"{decimal:f}", strength
-            text = f"{decimal.normalize():e}" if size < Fraction(1, 1000) else f"{decimal:f}"
+                ten = above == "1" and below.rstrip("0") == "1" and size.denominator > 1000
+                return power(1 - len(below)) if ten else sign + f"{quotient:f}", strength
+            text = f"{quotient.normalize():e}" if size < Fraction(1, 1000) else f"{quotient:f}"
             return sign + text, strength
     fractions = {"latex": "\\frac{{{}}}{{{}}}", "typst": "frac({}, {})",
                  "mathml": "<mfrac><mn>{}</mn><mn>{}</mn></mfrac>"}  # fmt: skip
@@ -174,6 +178,7 @@ class Printer:
     With a ``loss``, ∂X is written as a quotient: ``∂L/∂X``, for people alone. ``functions`` are the
     letters of a card's own functions: a value of that name does not stand before a parenthesis.
     ``numbered`` is what stands before the number of names such as x_1: a row of x is then ``x[1]``.
+    ``decimals`` are numbers to write as such, as somebody did.
     """
 
     others: ClassVar[dict[str, type[Printer]]] = {}  # by style, those beside the three spellings
@@ -187,6 +192,7 @@ class Printer:
     ) -> None:
         self.style, self.loss, self.functions = style, loss, functions
         self.numbered: Collection[tuple[str, ...]] = ()
+        self.decimals: Collection[Fraction] = ()
         self.bars = 0  # how many pairs of bars stand around what is written
         self.column = 1 + STYLES.index(style)
 
@@ -210,7 +216,7 @@ class Printer:
     def write(self, e: Expr) -> tuple[str, int]:
         match e:
             case Num():
-                return number(e.value, self.style)
+                return self.number(e, self.style)
             case Idx():
                 return letters(e.name, self.style), ATOM
             case Ref():
@@ -231,6 +237,9 @@ class Printer:
             case Apply():
                 return self.apply(e)
         raise TypeError(e)
+
+    def number(self, e: Num, style: str) -> tuple[str, int]:
+        return number(e.value, style, abs(e.value) in self.decimals)
 
     def index(self, name: str) -> str:
         return letters(name, self.style)
@@ -300,20 +309,29 @@ class Printer:
         items = [num(-k) if (k := e.from_end(axis)) else computed(x)
                  for axis, x in enumerate(e.items)]  # fmt: skip
         words = [self.word(e, axis) for axis in range(len(items))]
-        if isinstance(e.value, Ref) and not any(words) and self.stand_below(e.value, items):
-            return self.ref(e.value, tuple(items))
+        if not any(words) and self.stand_below(e.value, items):
+            if isinstance(e.value, Ref):
+                return self.ref(e.value, tuple(items))
+            return self.indexed(e.value, items)
         inner = ", ".join(w or self.show(x) for w, x in zip(words, items, strict=True))
-        value = self.show(e.value, ATOM)
-        return f"{value}[{inner}]"
+        return f"{self.show(e.value, ATOM)}[{inner}]"
 
-    def stand_below(self, value: Ref, items: Sequence[Expr]) -> bool:
-        """Whether indices are written below a name: ``x_1``; of the name h_0 it is ``h_0[1]``."""
+    def stand_below(self, value: Expr, items: Sequence[Expr]) -> bool:
+        """Whether indices are written below: ``x_1``, ``f(x)_1``, but ``h_0[1]``."""
+        places = all(map(is_place, items))
+        if not isinstance(value, Ref):
+            return places
         below = labels_below(value.symbol)
         taken = any(map(str.isdigit, below)) or (value.symbol.base, *below) in self.numbered
-        return value.symbol.kind != "dim" and all(
-            isinstance(x, Idx) or (isinstance(x, Num) and not (taken and x.value >= 0))
-            or (isinstance(x, Pick) and isinstance(x.value, Ref)) for x in items
-        )  # fmt: skip
+        numbers = any(isinstance(x, Num) and x.value >= 0 for x in items)
+        return places and value.symbol.kind != "dim" and not (taken and numbers)
+
+    def indexed(self, value: Expr, items: Sequence[Expr]) -> str:
+        """A formula with indices below it: ``f(x)_1``, and in parentheses ``(x^T)_1``."""
+        text = self.show(value, ATOM)
+        raised = isinstance(value, Apply) and value.op in ("T", "pow")  # Typst's x^(10) ends in )
+        base = text if text.endswith(")") and not raised else f"({text})"
+        return base + self.script("_", [self.show(x) for x in items])
 
     def word(self, e: Pick, axis: int) -> str:
         """A word for an index that is a token id; this printer knows none."""
@@ -490,6 +508,16 @@ class Printer:
 def printer(style: str, loss: Ref | None = None, functions: Collection[str] = ()) -> Printer:
     """The printer of a style; see `Printer`."""
     return Printer.others.get(style, Printer)(style, loss, functions)
+
+
+def is_place(index: Expr) -> bool:
+    """Whether an index is a place, as in ``x_{j+1}``, and not looked up, as in ``E[t]``."""
+    match index:
+        case Idx() | Num() | Pick(Ref()):
+            return True
+        case Apply("add" | "sub", args):
+            return all(is_place(x) or (isinstance(x, Ref) and x.symbol.kind == "dim") for x in args)
+    return False
 
 
 def computed(index: Expr) -> Expr:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection
 
 from viete.notation.lexer import COMMANDED, GREEK, GREEK_NAMES, PREFIXES, accent_of, unprimed
-from viete.notation.printer import ATOM, FACTOR, INFIX, SUM, Printer, is_phrase, number
+from viete.notation.printer import ATOM, FACTOR, INFIX, SUM, Printer, is_phrase
 from viete.notation.tree import Apply, Bind, Expr, Idx, Num, Pick, Ref, Slice, Table
 
 _LETTERS = {name: char for char, name in reversed(GREEK.items())}
@@ -39,7 +39,7 @@ class Typst(Printer, style="typst"):
     def write(self, e: Expr) -> tuple[str, int]:
         match e:
             case Num():
-                return number(e.value, "typst")
+                return self.number(e, "typst")
             case Idx():
                 return word(e.name), ATOM
             case Slice():

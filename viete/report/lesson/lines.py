@@ -223,7 +223,7 @@ class Lines:
         return out if plain in out or len(out) == 0 else []
 
     def row_of_call(self, e: Expr, at: int) -> list[Expr]:
-        """``causal(w)[0]``: the row of a function that depends on the row's number."""
+        """``causal(w)_0``: the row of a function that depends on the row's number."""
         letters = {formula: letter for letter, formula in self.letters.items()}
         called = isinstance(e, Apply) and e.op in self.card.function
         found = Pick(replaced(e, letters), (num(at),))
