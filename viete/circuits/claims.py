@@ -16,6 +16,7 @@ from viete.circuits.findings import CircuitFindings
 from viete.circuits.numbers import CircuitNumbers
 from viete.circuits.runs import CIRCUIT, MODEL, NONE, REST, CircuitRuns
 from viete.circuits.search import Circuits
+from viete.errors import Text
 from viete.graph.card import CardData
 from viete.graph.claim import Claim
 from viete.notation.printer import show
@@ -100,8 +101,9 @@ def close(
     within = max(ERRORS * numbers.error(of), LEAST * abs(unit))
     digits = -floor(log10(within))
     within = ceil(within * 10.0**digits) / 10.0**digits
-    found = near(e, decimal(of(numbers), max(digits + 2, 4)), decimal(within, digits))
-    return Claim(found, meaning, texts=source)
+    value, most = f"{of(numbers):.{max(digits + 2, 4)}f}", f"{within:.{max(digits, 0)}f}"
+    found = near(e, signed(Fraction(value)), signed(Fraction(most)))
+    return Claim(found, meaning, Text(f"{value} within {most}"), texts=source)
 
 
 def listed(edges: Iterable[CircuitEdge]) -> str:
@@ -118,11 +120,6 @@ def listed(edges: Iterable[CircuitEdge]) -> str:
 def mean(e: Expr) -> Expr:
     """The mean of a number over the texts."""
     return Bind("mean", TEXTS, None, None, e)
-
-
-def decimal(value: float, digits: int) -> Expr:
-    """A number with this many digits after the point."""
-    return signed(Fraction(f"{value:.{max(digits, 0)}f}"))
 
 
 __all__ = ["FoundCard", "circuit_of", "evidence_of"]
