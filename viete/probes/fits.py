@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import expit, logsumexp, softmax
+from scipy.special import expit, logsumexp
 
 ROUNDING = 1e-5  # of single precision, through a model
 STEPS = 2000  # at most, of the search for the least loss
@@ -74,7 +74,8 @@ def logistic(x: Array, y: Array, count: int, penalty: float) -> Linear:
         if k == 1:
             entropy, p = np.logaddexp(0, s).sum() - (wanted * s).sum(), expit(s)
         else:
-            entropy, p = logsumexp(s, axis=1).sum() - (wanted * s).sum(), softmax(s, axis=1)
+            whole = logsumexp(s, axis=1, keepdims=True)
+            entropy, p = whole.sum() - (wanted * s).sum(), np.exp(s - whole)
         slope = np.concatenate([(z.T @ (p - wanted) + penalty * w).ravel(), (p - wanted).sum(0)])
         return float(entropy + penalty / 2 * np.square(w).sum()), slope
 
