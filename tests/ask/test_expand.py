@@ -375,6 +375,15 @@ def test_attribution_against_differences_and_exact_effects() -> None:
         run.attribute(logit, "W_E")
 
 
+def test_integrated_gradients_of_a_model_with_a_loss() -> None:
+    """Its targets are not given, and nothing that is asked needs them."""
+    model = vt.load("two-layers")
+    run, other = model.run("abcab"), model.run("adcad")
+    found = run.attribute("logits_{-1,2}", "x^2", other, steps=2)
+    change = run["logits_{-1,2}"] - other["logits_{-1,2}"]
+    assert found.estimate.sum() == pytest.approx(change, rel=1e-5)
+
+
 def test_attribution_of_texts_is_the_sum_of_theirs() -> None:
     one = run_of("gpt2")
     card, weights = one.of, random_weights(one.of, 1)

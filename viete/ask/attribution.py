@@ -161,7 +161,9 @@ def numbers(run: Run, e: Expr) -> dict[str, Sequence[int]]:
 
 def rerun(run: Run, changes: Mapping[Member, Intervention]) -> Run:
     """The run again, with some values replaced."""
-    names = set(whole_names(run.program.model)) - run.program.computed
+    there = {key for key, _ in run.store} | run.origins.keys()
+    absent = {i.name for i in run.program.model.inputs} - there  # such as the targets of a loss
+    names = set(whole_names(run.program.model)) - run.program.computed - absent
     origins = {name: Origin(run, name, {}) for name in names}
     new = run.extended(run.program, run.sizes, {}, origins)
     new.interventions = dict(changes)
