@@ -81,7 +81,7 @@ def beginning(text: str, most: int) -> str:
 
 
 def lower(block: Block, levels: int) -> Block:
-    """A heading one level below the notebook's headings; any other block unchanged."""
+    """A heading lowered by some ``levels``; any other block unchanged."""
     return heading(block.level + levels, block.text.text) if isinstance(block, Heading) else block
 
 

@@ -146,7 +146,7 @@ class Formula:
         self.text = "".join(self.row(0))
 
     def wrong(self, instead: str = "") -> str:
-        """Mark the formula as unsound, and give the ``text`` to show in its place."""
+        """Mark the formula as unsound, and return the text to show ``instead``."""
         self.sound = False
         return instead
 

@@ -241,7 +241,7 @@ class Backward(Passing):
         return top, rest
 
     def outside(self, pairs: list[tuple[Loop | None, Share]], e: Equation, loop: Loop) -> None:
-        """Uses after the loop of one block's member, each restricted to that block."""
+        """Restrict each use after the loop of one block's member to that block, in ``pairs``."""
         i = Idx(loop.index)
         firsts = [self.model.block_index(x.left) for x in self.model.equations
                   if x.name == e.name and x.loop is None]  # fmt: skip
