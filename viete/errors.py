@@ -45,7 +45,7 @@ class VieteWarning(UserWarning):
 
 
 class ConventionWarning(VieteWarning):
-    """A question was read in one of two ways that it could be meant."""
+    """A question can be read in two ways, and this says which was chosen."""
 
 
 class VieteError(Exception):

@@ -134,7 +134,8 @@ def explored(name: str, card: vt.Card) -> Iterator[str]:
         yield "A run to explore, with every value and how it came about:"
         yield f"```embed\n{command}\ntitle: A run of {card.title} to explore\n```"
     else:
-        yield "To explore a run with small sizes, with every value and how it came about:"
+        sizes = " with small sizes" if "--set" in command else ""
+        yield f"To explore a run{sizes}, with every value and how it came about:"
         yield f"```console\n$ {command} -o {name}.html\n```"
 
 

@@ -21,9 +21,8 @@ _ENTRY = re.compile(r"^(?P<word>\w[^\n]*)\n:   (?P<meaning>[^\n]*)", re.M)
 _TAG = re.compile(r"(<[^>]+>)")
 _NAME = re.compile(r"</?(\w+)")
 # What holds no running text, or text that is a link or a name already.
-_LEFT_OUT = frozenset(
-    "a abbr button code figure h1 h2 h3 h4 h5 h6 math pre script style summary svg th".split()
-)
+_HEADINGS = frozenset("h1 h2 h3 h4 h5 h6 strong summary th".split())
+_LEFT_OUT = _HEADINGS | frozenset("a abbr button code figure math pre script style svg".split())
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:

@@ -64,7 +64,7 @@ function groups(ctx) {
     }
   }
   if (!ctx.lesson) return items;
-  return [end(ctx, -1, "Input", "tokens"), ...items, end(ctx, steps.length, "Output", "prediction")];
+  return [end(ctx, -1, "Input", "tokens"), ...items, end(ctx, steps.length, "Summary", "prediction")];
 }
 
 /** What stands before the first step, and after the last. @param {Context} ctx @param {number} at @param {string} part @param {string} name */

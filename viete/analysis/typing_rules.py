@@ -308,7 +308,7 @@ class TypingRules(OwnLetters):
         if e.op == "concat":
             if count is None:
                 raise Mismatch(
-                    "blocks cannot be concatenated, nor texts, only heads and the like", e
+                    "blocks cannot be concatenated, nor texts, only heads and other indices", e
                 )
             if not body.shape:
                 return replace(body, shape=(count,), family=family, size=None)

@@ -152,10 +152,10 @@ class Expansion(Displayed, TermValues):
 
     @cached_property
     def opened(self) -> list[Term] | None:
-        """The terms, where they were opened one by one; else None.
+        """The terms, if they were split one by one, else None.
 
-        They are opened until those that go no further have the share to ``explain``, or only the
-        largest where they are too many.
+        The largest are split until those that split no further make up the share ``explain``.
+        Without it, only the largest are split, and only if all would be too many.
         """
         if self.options.explain is not None:
             found = explained(self, self.options.explain)

@@ -196,7 +196,8 @@ class Questions(Run, Displayed):
         in the order in which they add up. The rest is a term too, of the kind 'hidden', 'unopened',
         'constant' or 'rounding', so that the sum is complete. ``held`` are values that are taken as
         they are: by default A, the attention patterns, and scale, what norms divide by.
-        ``explain=0.9`` splits the largest terms further until these make up that share. ``against``
+        ``explain=0.9`` splits the largest terms until those that split no further make up 90% of
+        all sizes. ``against``
         and ``values`` are those of `ask`. Raises VieteError for an unknown word, and where the
         terms do not add up.
         """

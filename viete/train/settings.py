@@ -62,8 +62,9 @@ def setting(
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings of a training run. A length, kind or device of None is determined later.
+    """The settings of a training run: each field is an option of ``viete train``.
 
+    A length, kind or device of None is determined later.
     ``weights`` names the source of the first weights: a checkpoint's folder, a file of tensors or a
     released model's folder; empty for those of the card's init column.
 
