@@ -297,7 +297,7 @@ def bracketed(inner: str) -> str:
 
 
 def script(sign: str, inner: str) -> str:
-    """A script in Unicode's small letters, or in braces if some letter has no small form."""
+    """A script in Unicode's small letters if all of them exist; else ``_ab`` or ``_{a b}``."""
     inner = re.sub(r" ?([-+−/]) ?", r"\1", inner.strip())
     table, small = _SMALL[sign], inner.replace("−", "-")
     if small and all(c in table for c in small) and (len(small) == 1 or not small.isalpha()):
