@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from functools import cache
 from html import escape
+from unicodedata import category
 from xml.etree import ElementTree
 
 from viete.notation.mathml import with_signs
@@ -19,10 +20,7 @@ _ATTRIBUTES = frozenset(
     "columnspacing rowspacing data-key data-node data-call data-member data-row".split()
 )
 OPENING = ("(", "[", ",", "=", "\u2248", "\u22c5")
-# Signs that the converter would take for names, without an operator's spaces.
-SIGNS = str.maketrans({
-    "≤": r"\le ", "≥": r"\ge ", "≠": r"\ne ", "≈": r"\approx ", "←": r"\leftarrow ", "⊙": r"\odot ",
-})  # fmt: skip
+NO_OPERATORS = "∞∂∇∅⊤⊥"  # among the mathematical signs
 FUNCTIONS = ("log", "ln", "exp", "sin", "cos", "tan")  # a thin space before a bare argument
 BARS = ("|", "\u2016", "\u2223", "\u2225")
 THIN = '<mspace width="0.17em"/>'
@@ -93,10 +91,19 @@ def converted(latex: str) -> ElementTree.Element | None:
     from latex2mathml.converter import convert
 
     try:
-        latex = _WITH_LOW_LINE.sub(r"\\mathrm", upright(latex)).translate(SIGNS)
-        return ElementTree.fromstring(convert(latex))
+        latex = _WITH_LOW_LINE.sub(r"\\mathrm", upright(latex))
+        return with_operators(ElementTree.fromstring(convert(latex)))
     except Exception:  # of whatever kind: a card's prose may hold any LaTeX
         return None
+
+
+def with_operators(root: ElementTree.Element) -> ElementTree.Element:
+    """Signs such as × and ← are operators, with an operator's spaces; ∞ is a number."""
+    for e in root.iter():
+        text, leaf = e.text or "", e.tag.removeprefix(NAMESPACE) in ("mi", "mo")
+        if leaf and len(text) == 1 and (text == "·" or category(text) == "Sm"):
+            e.tag = NAMESPACE + ("mi" if text in NO_OPERATORS else "mo")
+    return root
 
 
 def checked(e: ElementTree.Element, first: bool = False) -> str:
@@ -112,8 +119,6 @@ def checked(e: ElementTree.Element, first: bool = False) -> str:
         attributes |= {"lspace": "0.28em", "rspace": "0.28em"}
     elif name == "mo" and len(text) > 1 and text.isalpha() and not attributes:
         name, attributes = "mi", {}  # a function's name, without an operator's spaces
-    elif name == "mo" and text == "∞":
-        name = "mi"  # a number, and no operator
     elif name == "msub" and len(e) and e[0].text == "∑":
         name = "munder"  # below the sign where a formula stands by itself, beside it in a line
     if name == "mo" and first and text in ("-", "\u2212"):
