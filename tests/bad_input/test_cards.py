@@ -101,7 +101,7 @@ CASES = [
     ("too many indices", "γ^i, 0, ε)", "«γ^i_{1,2}», 0, ε)",
      None, "2 indices on gamma^i, which is of shape (d)"),
     ("index beyond the size", "γ^i, 0, ε)", "γ^i_{«6»}, 0, ε)",
-     None, "6 is not an index: there are d = 6 places, counted from 0"),
+     None, "6 is not an index: the places of gamma^i are 0 to 5 (d = 6)"),
     ("slice beyond the size", "s = x^N W_U", "s = x^N W_U[«:7»]",
      None, ":7 goes beyond what there is: d = 6 places"),
     ("slice between two places", "s = x^N W_U", "s = x^N W_U[«:d / 4»]",

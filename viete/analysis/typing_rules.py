@@ -222,16 +222,16 @@ class TypingRules(OwnLetters):
                 )
             if (k := e.from_end(axis)) is not None and self.most(size) < k:
                 raise Mismatch(
-                    f"-{k} is not an index: {self.ends(size)}there are {self.valued(size)} places",
-                    item,
-                )
+                    f"-{k} is not an index: {self.ends(size)}{places_of(e, axis, value)} are "
+                    f"-1 to -{self.among(size)}, from the end", item,
+                )  # fmt: skip
             if isinstance(item, Num) and (
                 item.value < 0 or item.value.denominator != 1
                 or ((n := size.value(self.model.greatest)) is not None and item.value >= n)
             ):  # fmt: skip
                 raise Mismatch(
-                    f"{item.value} is not an index: there are {self.valued(size)} places, "
-                    f"counted from 0", item,
+                    f"{item.value} is not an index: {self.ends(size)}"
+                    f"{places_of(e, axis, value)} are 0 to {self.among(size, less=1)}", item,
                 )  # fmt: skip
             self.check_index(item, t)
             family |= t.family
@@ -239,6 +239,14 @@ class TypingRules(OwnLetters):
         return replace(
             value, shape=(*shape, *value.shape[len(e.items) :]), family=frozenset(family), size=None
         )
+
+    def among(self, size: Size, less: int = 0) -> str:
+        """The last place, as ``5 (d = 6)``, or ``n - 1`` of a size without a number."""
+        number, last = self.number(size), size - Size.of(less)
+        if number is None:
+            return str(last)
+        said = self.valued(size)
+        return f"{number - less}" + (f" ({said})" if " = " in said else "")
 
     def check_slice(self, start: Size, stop: Size, size: Size, item: Expr) -> None:
         a, b, n = (x.value(self.model.greatest) for x in (start, stop, size))
@@ -570,3 +578,8 @@ def is_function(e: Expr) -> bool:
 def natural(t: Type) -> bool:
     """Whether an exponent is a number such as 2, so that powers of integers are integers."""
     return t.size is not None and t.interval is not None and t.interval[0] == t.interval[1] >= 0
+
+
+def places_of(e: Pick, axis: int, value: Type) -> str:
+    """What an index counts: ``the columns of A``."""
+    return f"the {('rows', 'columns')[axis] if value.shape[1:] else 'places'} of {show(e.value)}"

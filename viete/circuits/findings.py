@@ -61,16 +61,16 @@ class CircuitFindings(Displayed):
         out = [
             f"{len(self.edges)} of {self.count} edges. All else is at its mean over "
             f"{self.texts}, position by position.",
-            f"With all edges {number} is {each.model.mean():.4f}, with none "
-            f"{each.none.mean():.4f}, with these {each.circuit.mean():.4f}, with all others "
-            f"{each.rest.mean():.4f}.",
-            f"Faithfulness {self.faithfulness:.3f}, completeness {self.completeness:.3f}, "
-            f"minimality {self.minimality:.3f}.",
+            f"With all edges {number} is {rounded(each.model.mean())}, with none "
+            f"{rounded(each.none.mean())}, with these {rounded(each.circuit.mean())}, with all "
+            f"others {rounded(each.rest.mean())}.",
+            f"Faithfulness {rounded(self.faithfulness)}, completeness "
+            f"{rounded(self.completeness)}, minimality {rounded(self.minimality)}.",
         ]
         if abs(each.span) < 2 * error:
-            out.append(f"There is little to explain: all edges and none differ by {each.span:.4f}, "
-                       f"with a standard error of {error:.4f} over these texts. So these shares "
-                       f"may be quite others on other texts.")  # fmt: skip
+            out.append(f"There is little to explain: all edges and none differ by "
+                       f"{rounded(each.span)}, with a standard error of {error:.4f} over these "
+                       f"texts. So these shares may be quite others on other texts.")  # fmt: skip
         return out
 
     def named(self, edge: CircuitEdge) -> str:
@@ -90,6 +90,11 @@ class CircuitFindings(Displayed):
 
     def __str__(self) -> str:
         return render(self.page(), "text")
+
+
+def rounded(x: float) -> str:
+    """Four decimals, as the claims about a circuit have them."""
+    return f"{x:z.4f}".replace("-", "−")
 
 
 def findings(circuits: Circuits, edges: Collection[CircuitEdge]) -> CircuitFindings:

@@ -55,8 +55,8 @@ class CircuitNumbers:
 
     @property
     def minimality(self) -> float:
-        """The part of the difference to explain that this edge makes."""
-        return 0.0 if self.least is None else abs(self.lost(self.least) / self.span)
+        """The part of the difference to explain that this edge makes; below 0 if it disturbs."""
+        return 0.0 if self.least is None else self.lost(self.least) / self.span
 
     def but(self, text: int) -> CircuitNumbers:
         """The numbers of all texts but one."""

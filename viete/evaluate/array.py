@@ -208,8 +208,7 @@ class Arrays(ArrayPicks, Algebra[Value, Env[Value]]):
         self, v: Value, label: str, k: int, item: Expr, among: Letter, env: Env[Value]
     ) -> Value:  # fmt: skip
         if k > among.count:
-            places = "is 1 place" if among.count == 1 else f"are {among.count} places"
-            raise VieteError(f"-{k} is not an index: there {places}")
+            raise VieteError(f"-{k} is not an index: from the end, places are -1 to -{among.count}")
         return self.gather(v, label, self.sized(among.count - k), item, among, env)
 
     # -- binders -----------------------------------------------------------------------------------

@@ -41,9 +41,9 @@ class Undecided(VieteError):
     """Raised for a comparison that neither proof nor enclosure decides at the precision reached."""
 
 
-def enclosure_text(x: Quotient) -> str:
-    """An enclosure as text, for an error message."""
-    ball = x.ball(64)
+def enclosure_text(x: Quotient, bits: int = FIRST_BITS) -> str:
+    """An enclosure of this precision as text, for an error message."""
+    ball = x.ball(bits)
     return ball.str(8) if ball.is_finite() else "(-∞, ∞)"
 
 
@@ -204,8 +204,8 @@ def decided_zero(x: Quotient) -> bool:
     found = is_zero(x.num)
     if found is None:
         raise Undecided(
-            f"it is undecided whether a number in {enclosure_text(x)} is zero: {MOST_BITS} bits do "
-            f"not tell it from zero, and no rule proves that it is zero"
+            f"it is undecided whether a number is zero: {MOST_BITS} bits say that it is in "
+            f"{enclosure_text(x, MOST_BITS)}, and no rule proves that it is zero"
         )
     return found
 
@@ -215,7 +215,7 @@ def decided_sign(x: Quotient) -> int:
     found = sign(x.num, x.den)
     if found is None:
         raise Undecided(
-            f"the sign of a number in {enclosure_text(x)} is undecided: {MOST_BITS} bits do not "
-            f"tell it from zero, and no rule proves that it is zero"
+            f"the sign of a number is undecided: {MOST_BITS} bits say that it is in "
+            f"{enclosure_text(x, MOST_BITS)}, and no rule proves that it is zero"
         )
     return found
