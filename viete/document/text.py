@@ -69,7 +69,7 @@ def lines(blocks: Iterable[Block], width: int) -> list[str]:
                     out += ["", plain(side.title)] * bool(side.title)
                     out += ["", *lines(side.lines, width)]
             case Matrix():
-                out += ["", *bracketed(block)]
+                out += ["", *bracketed(block, room(width))]
             case StepsBeside():
                 out += ["", *lines(with_one_pipeline(block.panels), width)]
                 if new := block.whole.new():
@@ -117,21 +117,29 @@ def chained(chain: Chain) -> str:
     return mark + text
 
 
-def bracketed(matrix: Matrix) -> list[str]:
-    """A matrix in brackets, with its name in front and its row labels behind."""
+def bracketed(matrix: Matrix, width: int) -> list[str]:
+    """A matrix in brackets, its name before them and the labels of its rows behind.
+
+    A name or a caption for which a line is too short stands above.
+    """
     count = len(matrix.rows)
     left, right = ("(", ")") if count == 1 else ("⎛⎜⎝", "⎞⎟⎠")
     body = aligned(matrix.rows, numbers=True)
-    width = max(map(display_width, body), default=0)
-    name, out = f"{matrix.name} = ", []
+    wide = max(map(display_width, body), default=0)
+    rows = []
     for k, row in enumerate(body):
         edge = 0 if k == 0 else -1 if k == count - 1 else 1
-        before = name if k == (count - 1) // 2 else " " * display_width(name)
         label = f"  {plain(matrix.labels[k])}" if matrix.labels else ""
-        pad = " " * (width - display_width(row))
-        said = f"   {plain(matrix.caption)}" if k == (count - 1) // 2 and matrix.caption else ""
-        out.append(f"    {before}{left[edge]}{row}{pad}{right[edge]}{label}{said}".rstrip())
-    return out
+        rows.append(f"{left[edge]}{row}{' ' * (wide - display_width(row))}{right[edge]}{label}")
+    name, caption, above, middle = f"{matrix.name} = ", plain(matrix.caption), [], (count - 1) // 2
+    if caption and 7 + sum(map(display_width, (name, rows[middle], caption))) > width:
+        above, caption = wrapped(f"{caption}:", width, "    ", "    "), ""
+    if 4 + display_width(name) + max(map(display_width, rows)) > width:
+        above, name = [*above, *wrapped(name, width, "    ", "    ")], "    "
+    said = ["    " + (name if k == middle else " " * display_width(name)) + row
+            for k, row in enumerate(rows)]  # fmt: skip
+    said[middle] += f"   {caption}" * bool(caption)
+    return [*above, *(line.rstrip() for line in said)]
 
 
 def tabulated(table: TextTable, width: int) -> list[str]:

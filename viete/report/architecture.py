@@ -14,6 +14,7 @@ from math import prod
 from viete.analysis.cost import ParameterCost
 from viete.analysis.def_use import called, losses
 from viete.analysis.traits import Generation
+from viete.document.columns import table_width
 from viete.document.rendering import STYLES, check_format, render
 from viete.document.tree import (
     Block,
@@ -30,6 +31,7 @@ from viete.graph.card import CardData
 from viete.graph.sizes import Size, spell
 from viete.notation.printer import letters, show, show_equation, show_symbol
 from viete.notation.tree import Apply, Bind, Expr, Ref, num, walk
+from viete.printable import display_width
 from viete.report.drawing import Arrow, Box, Diagram, to_svg, to_text
 from viete.report.drawing.flow import flow
 from viete.report.drawing.sizes import turns
@@ -37,7 +39,7 @@ from viete.report.given_values import vocabulary, with_matrices
 from viete.report.names import SizedCard
 from viete.report.notes import notes
 
-WIDTH = 150  # columns of the drawing
+WIDTH = 150  # columns of the drawing in a file
 
 
 def write_architecture(
@@ -54,7 +56,8 @@ def write_architecture(
     """
     check_format("an architecture document", form)
     drawn = "plain" if form == "latex" else "unicode"
-    blocks = architecture(card, batch, length, STYLES[form], drawn)
+    width = min(WIDTH, table_width()) if form == "text" else WIDTH
+    blocks = architecture(card, batch, length, STYLES[form], drawn, width)
     for block in blocks:
         if isinstance(block, CodeBlock):
             block.file = picture or ""
@@ -74,14 +77,17 @@ def architecture(
     length: int | Mapping[str, int] | None = None,
     style: str = "latex",
     drawn: str = "unicode",
+    width: int = WIDTH,
 ) -> list[Block]:
     """The architecture document for ``batch`` texts of ``length`` (the greatest, if none is given).
 
     ``length`` is a number for every length of the card, or a number for each by name. Formulas are
-    in ``style`` between dollar signs, those of the drawing in ``drawn``. Raises VieteError for a
+    in ``style`` between dollar signs, those of the drawing in ``drawn``. The drawing has at most
+    ``width`` columns: where it needs more, the steps after the scores are left out of it, and at
+    last a sentence says so in its place. Raises VieteError for a
     dimension that has no value and a batch or length that does not fit.
     """
-    return _Document(card, batch, lengths_given(card, length), style, drawn).blocks()
+    return _Document(card, batch, lengths_given(card, length), style, drawn, width).blocks()
 
 
 def lengths_given(card: CardData, length: int | Mapping[str, int] | None) -> dict[str, int]:
@@ -93,10 +99,11 @@ def lengths_given(card: CardData, length: int | Mapping[str, int] | None) -> dic
 
 class _Document(SizedCard):
     def __init__(
-        self, card: CardData, batch: int, lengths: dict[str, int], style: str, drawn: str
-    ) -> None:
+        self, card: CardData, batch: int, lengths: dict[str, int], style: str, drawn: str,
+        width: int = WIDTH,
+    ) -> None:  # fmt: skip
         super().__init__(card, batch, lengths, style)
-        self.drawn = drawn
+        self.drawn, self.width = drawn, width
 
     def blocks(self) -> list[Block]:
         model = self.model
@@ -109,7 +116,7 @@ class _Document(SizedCard):
         if model.notation:
             out += [heading(2, "Notation"), *map(self.write.glossary, model.notation)]
         out += [heading(2, "Data flow")]
-        out += [CodeBlock(to_text(self.drawing(self.drawn), WIDTH), picture=to_svg(self.drawing()))]
+        out += [self.data_flow()]
         out += [heading(2, "Key components"), *self.components()]
         out += [heading(2, "Example with real numbers"), self.dimensions()]
         out += [heading(3, "Forward pass trace"), self.trace(), *self.losses()]
@@ -121,6 +128,17 @@ class _Document(SizedCard):
         if functions := self.functions():
             out += [heading(2, "Functions"), *functions]
         return [*out, heading(2, "Notes"), *notes(self)]
+
+    def data_flow(self) -> Block:
+        """The drawing, or in a terminal that is too narrow a sentence on how to see it."""
+        alone = flow(self.model, "parts", self.lengths, self.batch, self.drawn)
+        for drawn in (self.drawing(self.drawn), alone):
+            text = to_text(drawn, self.width)
+            needed = max(map(display_width, text.split("\n")))
+            if needed <= self.width or self.width == WIDTH:
+                return CodeBlock(text, picture=to_svg(self.drawing()))
+        return paragraph(f"The drawing needs {needed} columns, and this terminal has {self.width}: "
+                         "see it in a file, with -o page.html.")  # fmt: skip
 
     def drawing(self, style: str = "unicode") -> Diagram:
         """The data flow, with the steps after the scores in training and in writing."""

@@ -11,7 +11,7 @@ from itertools import groupby
 from viete.cards.writer import CardWriter
 from viete.code.prepared import prepared
 from viete.document.rendering import STYLES, render
-from viete.document.tex import formula
+from viete.document.tex import formula, to_unicode
 from viete.document.tree import (
     Block,
     Equations,
@@ -105,8 +105,9 @@ def respell(text: str, card: CardData, style: str) -> str:
             try:
                 piece = w.math(w.e(parse(Text(piece), card.scope)))
             except VieteError:
-                keep = style == "latex" and formula(piece) is not None
-                piece = f"${piece}$" if keep else f"`{piece}`"
+                known = formula(piece) is not None
+                keep = known and style == "latex"
+                piece = f"${piece}$" if keep else f"`{to_unicode(piece) if known else piece}`"
         else:
             mark = {"code": "`", "strong": "**", "stress": "*"}.get(kind, "")
             piece = f"{mark}{piece}{mark}"

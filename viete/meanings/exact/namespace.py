@@ -196,9 +196,7 @@ class Numbers(Namespace):
         same = [j for j in range(found + 1, len(row)) if not self.compared(row[j], row[found])]
         if same:
             tied = ", ".join(map(str, [found, *same[:-1]])) + f" and {same[-1]}"
-            self.ties.append(
-                f"the entries {tied} of row {k} are equal, proven, and the first counts"
-            )
+            self.ties.append(f"entries {tied} of row {k} are proven equal, so the first counts")
 
     def best(self, row: Sequence[Entry], way: int) -> int:
         """The first index of the greatest (or, with −1, smallest) entry."""

@@ -28,7 +28,7 @@ def overview(run: Run, turns: Sequence[Turn], words: Reasons) -> list[str]:
     parts = ["attention lets each position read from others"] * (role.MIX in found)
     parts += ["the MLP transforms each position on its own"] * (role.MLP in found)
     blocks = len({tuple(t.loops.items()) for t in turns if t.loops})
-    often = f". This happens {blocks} times, once in each block" if blocks > 1 else ""
+    often = f". This happens in each of the {blocks} blocks" if blocks > 1 else ""
     out += [f"Then {listed(parts)}{often}."] * bool(parts)
     if role.UNEMBED in found:
         out.append("At the end each position has a score for every token of the vocabulary, and "

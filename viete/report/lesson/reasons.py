@@ -77,8 +77,8 @@ class Reasons:
             case role.KEY:
                 yield ("The key of a position is a vector that says what can be found there. "
                        "Every query will be compared with every key. Keys have a matrix of their "
-                       "own, because what a position offers is not what it is looking "
-                       "for")  # fmt: skip
+                       "own, because what can be found at a position is not what the position is "
+                       "looking for")  # fmt: skip
             case role.VALUE:
                 yield ("The value of a position is the information that others get when they read "
                        "it. The key decides how much they read, the value decides what they "
@@ -200,7 +200,7 @@ class Reasons:
                     kept = self.what_stays(e, at)
                     yield f"The residual stream is now {kept} plus {self.added(e)}."
                 case role.NORM:
-                    yield "All rows have one size again."
+                    yield "All rows have the same size again."
                 case role.MLP:
                     yield "The MLP has transformed each position on its own."
                 case role.UNEMBED:

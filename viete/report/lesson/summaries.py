@@ -142,7 +142,7 @@ class Summaries:
     def scored(self, second: str, best: Number, next_one: Number) -> str:
         """The two greatest scores; fractions stand already in the reason."""
         if best.rational is not None and next_one.rational is not None:
-            return f"These are its score and that of {second}, which comes second"
+            return f"The token with the second greatest score is {second}"
         one, two = self.formulas.plain_number(best), self.formulas.plain_number(next_one)
         return f"Its score is ${one}$, and {second} comes second with ${two}$"
 

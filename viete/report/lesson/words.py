@@ -44,7 +44,7 @@ CHIPS = {
 }  # fmt: skip
 NOUNS = {
     role.EMBED: "the tokens as vectors", role.QUERY: "queries: what each position is looking for",
-    role.KEY: "keys: what each position offers",
+    role.KEY: "keys: what can be found at each position",
     role.VALUE: "values: what others read from each position",
     role.SCORES: "scores: how well each query matches each key",
     role.WEIGHTS: "attention weights: how much each position reads from each",
