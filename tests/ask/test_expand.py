@@ -363,7 +363,7 @@ def test_attribution_against_differences_and_exact_effects() -> None:
         assert found.exact[i - 1, h - 1] == pytest.approx(patched(1.0), rel=1e-9)
     assert found.entries.shape == (2, 2, 4, 4)
     assert next(iter(found)).name.startswith("A^{")
-    whole = run.attribute(logit, "x^0", other, steps=16)
+    whole = run.attribute(logit, "x^0", other, steps=4)
     assert whole.estimate.sum() == pytest.approx(run[logit] - other[logit], rel=1e-2)
     frozen = run.attribute(logit, "V^{i,h}", held=["A^{i,h}", "m^i"])
     assert frozen.estimate.sum() != pytest.approx(run.attribute(logit, "V^{i,h}").estimate.sum())
