@@ -30,10 +30,10 @@ class Beginning:
         """The parameters that are small enough to show; equal ones together."""
         alike: dict[Any, list[tuple[str, str]]] = {}
         for (p, array), name in self.parameters():
-            if array.size > SMALL:
-                return []
             rows = array.reshape(1, -1) if array.ndim < 2 else array
             read = self.rows_read(p.name, len(rows))
+            if rows[:read].size > SMALL:
+                return []
             cells = tuple(tuple(map(self.cell, row)) for row in rows[:read])
             cells += (("⋮",) * rows.shape[1],) * (read < len(rows))
             labels = tuple(f"`{w}`" for w in self.card.vocabulary) * self.looked_up(p.name)
