@@ -222,16 +222,16 @@ class TypingRules(OwnLetters):
                 )
             if (k := e.from_end(axis)) is not None and self.most(size) < k:
                 raise Mismatch(
-                    f"-{k} is not an index: {self.ends(size)}{places_of(e, axis, value)} are "
-                    f"-1 to -{self.among(size)}, from the end", item,
+                    f"-{k} is not an index: from the end, {places_of(e, axis, value)} are -1 to "
+                    f"-{self.among(size)}", item,
                 )  # fmt: skip
             if isinstance(item, Num) and (
                 item.value < 0 or item.value.denominator != 1
                 or ((n := size.value(self.model.greatest)) is not None and item.value >= n)
             ):  # fmt: skip
                 raise Mismatch(
-                    f"{item.value} is not an index: {self.ends(size)}"
-                    f"{places_of(e, axis, value)} are 0 to {self.among(size, less=1)}", item,
+                    f"{item.value} is not an index: {places_of(e, axis, value)} are 0 to "
+                    f"{self.among(size, less=1)}", item,
                 )  # fmt: skip
             self.check_index(item, t)
             family |= t.family
@@ -244,7 +244,7 @@ class TypingRules(OwnLetters):
         """The last place, as ``5 (d = 6)``, or ``n - 1`` of a size without a number."""
         number, last = self.number(size), size - Size.of(less)
         if number is None:
-            return str(last)
+            return ", ".join(x for x in (str(last), self.ends(size).strip()) if x)
         said = self.valued(size)
         return f"{number - less}" + (f" ({said})" if " = " in said else "")
 
