@@ -230,7 +230,7 @@ function rowName(ctx, { operand, member, inner, value }, letters) {
     const k = letters.get(letter);
     return k === undefined ? "·" : value.label(axis, value.shape[axis] === 1 ? 0 : k);
   });
-  return el("span", {}, inner ? own(inner.text) : nameOf(ctx, member), index.length ? `[${index.join(", ")}]` : "");
+  return el("span", {}, inner ? own(inner.text) : nameOf(ctx, member), index.length ? el("sub", {}, index.join(", ")) : "");
 }
 
 /** @param {Context} ctx @param {string} member */
@@ -241,7 +241,7 @@ function nameOf(ctx, member) {
 
 /** @param {Context} ctx @param {string} member @param {number[]} at @param {Value} value */
 function named(ctx, member, at, value) {
-  return el("span", { class: "name" }, nameOf(ctx, member), at.length ? `[${at.map((k, axis) => value.label(axis, k)).join(", ")}]` : "");
+  return el("span", { class: "name" }, nameOf(ctx, member), at.length ? el("sub", {}, at.map((k, axis) => value.label(axis, k)).join(", ")) : "");
 }
 
 /** A number that leads to how it was computed in turn. @param {Part} part @param {Map<string, number>} here @param {any} x */

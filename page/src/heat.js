@@ -43,7 +43,7 @@ export function heat(value, slice, picked, width, high) {
   const read = (i, j) => {
     at = [Math.max(0, Math.min(rows - 1, i)), Math.max(0, Math.min(columns - 1, j))];
     const index = value.index(slice, at[0], at[1]);
-    readout.textContent = `${picked.name}[${index.map((k, axis) => value.label(axis, k)).join(", ")}] = ${short(value.at(index))}`;
+    readout.replaceChildren(picked.name, el("sub", {}, index.map((k, axis) => value.label(axis, k)).join(", ")), ` = ${short(value.at(index))}`);
   };
   canvas.addEventListener("pointermove", (event) => {
     const box = canvas.getBoundingClientRect();

@@ -17,7 +17,7 @@ function named(ctx, { key, letters, places }) {
     for (const node of name.querySelectorAll("mi")) if (node.textContent === letter) node.replaceWith(mathElement("mn", number));
   }
   const math = /** @type {Element} */ (name.querySelector("math"));
-  if (places.length) math.append(mathElement("mo", "["), mathElement("mn", places.join(", ")), mathElement("mo", "]"));
+  if (places.length) math.append(mathElement("msub", mathElement("mrow", ...math.childNodes), mathElement("mn", places.join(", "))));
   return math;
 }
 

@@ -154,7 +154,7 @@ def vertex(run: Run, e: Expr, block: int, position: int | None, token: str = "")
 
     bare = transform(e, without_row)
     label = run.in_words(bare, "unicode")
-    name = label if position is None else f"{label}[{position}]"
+    name = label if position is None else run.in_words(Pick(bare, (num(position),)), "unicode")
     return Vertex(name, block, position, token, label, run.in_words(bare, "latex"))
 
 

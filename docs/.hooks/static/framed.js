@@ -1,6 +1,9 @@
-// In an embedded page: light or dark as the site is, and its height for the frame around it.
+// In an embedded page: light or dark as the site is, its height for the frame around it, and the
+// place where it begins, which stays at the top while fonts and columns settle above it.
 (() => {
   if (window === window.parent) return;
+  let place = null;
+  const begin = () => place && scrollTo(0, place.getBoundingClientRect().top + scrollY); // the frame alone
   const dark = new Set();
   const look = (scheme) => {
     if (!["light", "dark"].includes(scheme)) return;
@@ -14,12 +17,14 @@
   addEventListener("message", ({ data, source }) => {
     if (source !== window.parent) return;
     look(data.scheme);
-    const place = data.at && document.getElementById(data.at);
-    if (place) scrollTo(0, place.getBoundingClientRect().top + scrollY); // the frame alone
+    if (data.at) place = document.getElementById(data.at);
+    begin();
   });
+  for (const moved of ["wheel", "touchstart", "pointerdown", "keydown"])
+    addEventListener(moved, () => (place = null), { passive: true });
   addEventListener("load", () => {
     const tell = () => parent.postMessage({ height: document.body.scrollHeight }, "*");
     parent.postMessage({ opened: true }, "*");
-    new ResizeObserver(tell).observe(document.body);
+    new ResizeObserver(() => { tell(); begin(); }).observe(document.body);
   });
 })();
