@@ -189,7 +189,7 @@ WRONG = {
     "B^{2,1} = 0": "GPT-2 has no B",
     "A^{2,1}": "write a change as an equation",
     "A^{2,1} = A^{2,h}": "h is not a letter of A^{2,1}",
-    "x^2_j = 0 for": "something must follow",
+    "x^2_j = 0 for": "the formula ends too early",
     "x^2_j = 0 for j ≥ 3 ≥ 1": "join two comparisons",
     "dir = γ for j ≥ 2": "dir is a new name",
     "n = 3": "the left side of a change must be a value",

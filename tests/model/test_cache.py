@@ -212,7 +212,10 @@ def test_slices() -> None:
         (lambda c: c["blocks.0.hook_nothing"], "is not a name of a value"),
         (lambda c: c["nothing"], "nothing"),
         (lambda c: c.model(tokens(), return_type="logit"), "return_type must be one of"),
-        (lambda c: c.model(tokens(), stop_at_layer=4), "stop_at_layer is a block, 0 to 3, not 4"),
+        (
+            lambda c: c.model(tokens(), stop_at_layer=4),
+            "stop_at_layer must be a block from 0 to 3, not 4",
+        ),
         (lambda c: c.model([[1]], return_type="loss"), "needs a text of at least 2 tokens"),
         (lambda c: c.model.W_gate, "GPT-2 has no W_gate: no parameter of it is one"),
         (lambda c: c.logit_attrs(c.decompose_resid(), [1, 2], 3), "must have the same length"),

@@ -320,7 +320,7 @@ def test_zeros_for_a_matrix_keep_its_shape() -> None:
     )
     single = Single(scope, {test: Side(test, True, number=True)})
     assert show(single.chosen(e, test, True)) == "E_{1,2}"
-    assert show(single.chosen(e, test, False)) == "spread(0; E)[1, 2]"
+    assert show(single.chosen(e, test, False)) == "spread(0; E)_{1,2}"
 
 
 def test_cards_without_a_risk_are_not_rewritten() -> None:

@@ -61,7 +61,7 @@ _NAMED = (
         "gets leftarrow rightarrow Rightarrow mapsto langle rangle lceil rceil lfloor rfloor lvert "
         "rvert lVert rVert bigl bigr dots ldots cdots vdots quad qquad colon forall exists land "
         "lor neg surd prime hbar Re Im varepsilon vartheta varphi varrho limits nolimits "
-        "displaystyle".split()
+        "displaystyle allowbreak".split()
     )
 )
 _ESCAPED = frozenset(",;:! {}|_%&#$")

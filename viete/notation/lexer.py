@@ -87,7 +87,7 @@ COMMANDS = {
 }  # fmt: skip
 IGNORED = frozenset(
     ", ; : ! quad qquad left right big Big bigl bigr Bigl Bigr bigg Bigg displaystyle limits "
-    "nolimits thinspace".split()
+    "nolimits thinspace allowbreak".split()
 ) | {" "}
 FONTS = frozenset(
     "text mathrm mathbf mathit mathsf mathcal mathtt operatorname textrm textit textbf "
