@@ -1,9 +1,12 @@
 """Mends what Markdown and the theme write, and pictures of notebooks.
 
-Tables go into boxes that scroll, the search gets a name, and drawings their colours in the dark.
+Tables go into boxes that scroll, sentences within code wrap, the search gets a name, and drawings
+their colours in the dark.
 """
 
+import html as entities
 import re
+from itertools import pairwise
 from typing import Any
 
 from viete.document.colours import svg_file
@@ -16,6 +19,12 @@ _SECTION = re.compile(
     r"([^<]+?)(\s*</label>)"
 )  # of the navigation: its label is empty where the section has a page of its own
 _EMPTY = re.compile(r"<th([^>]*)></th>")
+_CODE = re.compile(r"(<pre[^>]*>(?:<span></span>)?<code[^>]*>)(.*?)(</code></pre>)", re.S)
+_TAG = re.compile(r"<(/?)(\w+)[^>]*>")
+_GAP = re.compile(r"(?<=\S)  +(?=\S)")
+_RULES = re.compile("[─-╿]")
+_POINTER = re.compile(r" *\^+ *")
+_WIDE = 40  # letters of code that a phone has room for
 
 
 def on_files(files: Any, **_: Any) -> Any:
@@ -28,14 +37,43 @@ def on_files(files: Any, **_: Any) -> Any:
 
 
 def on_page_content(html: str, **_: Any) -> str:
-    """Tables in boxes that scroll, with bars in their code; a header without words is none."""
+    """Tables in boxes that scroll, with bars in their code; long sentences in code wrap."""
 
     def boxed(m: re.Match[str]) -> str:
         inside = _EMPTY.sub(r"<td\1></td>", _NO_HEAD.sub("", m[1]))
         inside = inside.replace(r"\|", "|")  # which in code would keep its backslash
         return f'<div class="columns"><table class="plain">{inside}</table></div>'
 
-    return _SHORT.sub(r'<code class="short">\1</code>', _TABLE.sub(boxed, html))
+    html = _CODE.sub(lambda m: m[1] + wrapped(m[2]) + m[3], _TABLE.sub(boxed, html))
+    return _SHORT.sub(r'<code class="short">\1</code>', html)
+
+
+def wrapped(code: str) -> str:
+    """Code whose long lines may wrap, each below its own beginning.
+
+    A line of several columns keeps its width. So do ^^^ and the line that they point into.
+    """
+    written = []
+    for line, after in pairwise([*lines(code), ""]):
+        text, below = (entities.unescape(_TAG.sub("", x)) for x in (line, after))
+        gaps = [gap.end() for gap in _GAP.finditer(text)]
+        begin = gaps[0] if gaps else len(text) - len(text.lstrip()) + 2
+        whole = _RULES.search(text) or any(map(_POINTER.fullmatch, (text, below)))
+        if len(text) > _WIDE and begin < _WIDE / 2 and len(gaps) < 2 and not whole:
+            line = f'<span class="wraps" style="--indent: {begin}ch">{line}</span>'
+        written.append(line)
+    return "\n".join(written)
+
+
+def lines(code: str) -> list[str]:
+    """The lines of highlighted code, each with whole tags."""
+    found, opened = [], []
+    for line in code.split("\n"):
+        begin = "".join(tag[0] for tag in opened)
+        for tag in _TAG.finditer(line):
+            opened = opened[:-1] if tag[1] else [*opened, tag]
+        found.append(begin + line + "".join(f"</{tag[2]}>" for tag in reversed(opened)))
+    return found
 
 
 def on_post_page(output: str, **_: Any) -> str:

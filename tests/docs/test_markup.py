@@ -1,0 +1,40 @@
+"""What the site's hook makes of the code that Markdown writes."""
+
+from __future__ import annotations
+
+from tests.docs.hooks import hook
+
+LONG = "a sentence of more than forty letters, as errors are"
+WRAPS = '<span class="wraps" style="--indent: {}ch">{}</span>'
+
+markup = hook("markup")
+
+
+def test_long_sentences_wrap_and_columns_do_not() -> None:
+    columns = f"one  two   {LONG}"
+    assert markup.wrapped(f"short\n  {LONG}\n{columns}") == "\n".join(
+        ["short", WRAPS.format(4, f"  {LONG}"), columns]
+    )
+
+
+def test_a_sentence_behind_a_word_wraps_below_itself() -> None:
+    line = f"  holds   {LONG}"
+    assert markup.wrapped(line) == WRAPS.format(10, line)
+
+
+def test_a_line_that_a_pointer_stands_below_does_not_wrap() -> None:
+    pointed = f"    {LONG}\n      {'^' * len(LONG)}"
+    assert markup.wrapped(pointed) == pointed
+
+
+def test_a_tag_over_several_lines_is_opened_in_each() -> None:
+    assert markup.wrapped(f'<span class="go">{LONG}\nshort</span>') == "\n".join(
+        [WRAPS.format(2, f'<span class="go">{LONG}</span>'), '<span class="go">short</span>']
+    )
+
+
+def test_only_code_in_blocks_is_changed() -> None:
+    page = f"<p><code>{LONG}</code></p><pre><span></span><code>{LONG}</code></pre>"
+    wrapped = f"<pre><span></span><code>{WRAPS.format(2, LONG)}</code></pre>"
+    assert markup.on_page_content(page).endswith(wrapped)
+    assert f"<p><code>{LONG}</code></p>" in markup.on_page_content(page)
