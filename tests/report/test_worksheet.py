@@ -20,8 +20,8 @@ from viete.evaluate.initial_weights import literal_fractions, weights_among
 from viete.evaluate.schedule import program
 from viete.report.lesson.document import Lesson, write_lesson
 from viete.report.lesson.formulas import NumberFormulas
-from viete.report.lesson.making import run_to_the_end
-from viete.report.lesson.worksheet import Worksheet, worksheet
+from viete.report.lesson.making import lesson, run_to_the_end
+from viete.report.lesson.worksheet import NARROW, ROOM, Worksheet, worksheet
 
 CARDS = ["exact-lesson", "dialog-all", "attention-only-2"]
 
@@ -115,6 +115,31 @@ def test_every_format_has_fields(form: str) -> None:
         assert marks[form] not in write_lesson(told, form)
 
 
+def block(style: str) -> Lesson:
+    """The lesson of letters-block with its own numbers."""
+    card = vt.read("letters-block")
+    return lesson(card, [0, 1], literal_fractions(card), style=style)
+
+
+def test_a_row_of_fields_stands_on_one_line() -> None:
+    """However many fields it has, they fit a line of paper, and neither writer breaks them."""
+    told = block("latex")
+    rows = [x.blanks for x in questions(worksheet(told)).values() if x.row]
+    assert {len(r) for r in rows} >= {2, 3, 6}, rows
+    assert all(sum(r) <= ROOM for r in rows)
+    assert all(min(r) >= NARROW for r in rows)
+    latex, _ = worksheet(told).write("latex")
+    assert latex.count(r"{(\underline") == len(rows)
+    typst, _ = worksheet(block("typst")).write("typst")
+    assert typst.count('"("#box(width') == len(rows)
+
+
+def test_each_matrix_of_a_sheet_has_a_line() -> None:
+    sheet, _ = worksheet(block("latex")).write("latex")
+    items = [x for x in sheet.split("\n") if x.startswith(r"\item") and "pmatrix" in x]
+    assert len(items) == 10 and all(x.count(r"\begin{pmatrix}") == 1 for x in items)
+
+
 def test_typst_takes_lessons_and_worksheets() -> None:
     typst = pytest.importorskip("typst")
     for told, found in sheets("typst"):
@@ -131,6 +156,14 @@ def test_the_command_says_what_it_wrote(tmp_path: Path) -> None:
     assert "Q₁ = x₁ W^Q = x₁ = (________, ________)" in printed and "\nKey\n" in printed
     with pytest.raises(VieteError, match=r"give -o NAME\.pdf"):
         command()(["lesson", "exact-lesson", "-t", "a b", "-f", "pdf"], standalone_mode=False)
+
+
+def test_a_sheet_is_not_written_without_its_key(tmp_path: Path) -> None:
+    (tmp_path / "s-key.html").mkdir()
+    sheet = tmp_path / "s.html"
+    ended = viete("lesson", "letters-table", "-t", "a", "--exercise", "-o", sheet, code=2)
+    assert ended.err.endswith("s-key.html: cannot be written (Is a directory); it is unchanged\n")
+    assert [x.name for x in tmp_path.iterdir()] == ["s-key.html"]
 
 
 # -- random weights among given numbers -----------------------------------------------------------

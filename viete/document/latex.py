@@ -33,6 +33,7 @@ from viete.printable import display_width
 
 HEAD = r"""\documentclass{article}
 \usepackage[T1]{fontenc}
+\IfFileExists{lmodern.sty}{\usepackage{lmodern}}{}
 \usepackage{amsmath,amssymb,array,booktabs,enumitem,longtable}
 \usepackage[margin=2cm]{geometry}
 \setlength\emergencystretch{3em}
@@ -40,6 +41,7 @@ HEAD = r"""\documentclass{article}
 \makeatletter\def\@maketitle{\begin{center}\LARGE\@title\end{center}}\makeatother
 \allowdisplaybreaks
 \setcounter{MaxMatrixCols}{99}
+\setcounter{LTchunksize}{999}
 """
 # Lines and arrows of a drawing, in the letters that every font has.
 DRAWN = str.maketrans("│┊─┄┌┐└┘├┤┬┴┼╭╮╰╯▼►◄⊙×", "|:-.+++++++++++++v><*x")
@@ -53,7 +55,7 @@ _TABLE = re.compile(r"^\s*\\begin\{(?:tabular|longtable|tabularx)\*?\}")
 _SKIP = re.compile(
     r"^\s*\\(documentclass|usepackage|allowdisplaybreaks|setlist|setcounter|setlength|makeatletter|date|begin\{document|end\{document|"
     r"maketitle|toprule|midrule|bottomrule|hline|centering|begin\{table|end\{table|end\{tabular|"
-    r"end\{longtable|endhead|medskip|noindent|ifdefined|DeclareUnicodeCharacter|fi)\b"
+    r"end\{longtable|endhead|medskip|noindent|ifdefined|IfFileExists|DeclareUnicodeCharacter|fi)\b"
 )
 
 
@@ -138,7 +140,10 @@ def write_block(block: WriterBlock) -> str:
 
 
 def tabulated(table: TextTable) -> str:
-    """A table that may break across pages; columns that are too wide for it wrap."""
+    """A table that may break across pages; columns that are too wide for it wrap.
+
+    TeX sets it in one piece (LTchunksize) with its header, so columns align in its first run.
+    """
     widths = columns([table.header, *table.rows])
     kinds = [
         rf">{{\raggedright\arraybackslash}}p{{{w:.3f}\linewidth}}" if w else "l" for w in widths
@@ -153,7 +158,7 @@ def tabulated(table: TextTable) -> str:
             + r" \\"
         )
 
-    top = [line(table.header), r"\midrule", r"\endhead"] if table.header else []
+    top = [line(table.header), r"\midrule"] if table.header else []
     return "\n".join([*filter(None, [prose(table.caption)]),
                       f"\\begin{{longtable}}{{{''.join(kinds)}}}", r"\toprule", *top,
                       *map(line, table.rows), r"\bottomrule", r"\end{longtable}"])  # fmt: skip

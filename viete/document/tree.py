@@ -319,7 +319,9 @@ def simple(blocks: Iterable[Block], typst: bool = False) -> Iterator[Block]:
             case Pipeline():
                 yield paragraph(" → ".join(marked(c, typst) for c in block.chips))
             case Chain():
-                signs = ("≈", typst_blank, r"\({}\)") if typst else (r"\approx", latex_blank)
+                # a row of blanks stays on one line
+                signs = (("≈", typst_blank, '"("{}")"') if typst
+                         else (r"\approx", latex_blank, "{{({})}}"))  # fmt: skip
                 text = f"${block.formula(*signs)}$"
                 text = text if block.name else ""
                 mark = f"**({block.number})** " * bool(block.number)

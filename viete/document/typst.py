@@ -62,7 +62,9 @@ KINDS: Kinds = {
 
 def write_typst(blocks: Iterable[Block]) -> str:
     """A complete Typst document from a tree with formulas in Typst."""
-    return HEAD + "\n\n".join(map(write_block, with_lists(simple(blocks, typst=True)))) + "\n"
+    body = "\n\n".join(map(write_block, with_lists(simple(blocks, typst=True))))
+    room = "#set list(spacing: 1.2em)\n\n" * ("#box(width: " in body)  # to write by hand
+    return f"{HEAD}{room}{body}\n"
 
 
 def write_block(block: WriterBlock) -> str:

@@ -43,11 +43,10 @@ def question(step: LessonStep) -> list[Block]:
 
 
 def weights(tables: Sequence[Matrix], form: str) -> list[Block]:
-    """The matrices of the parameters, on paper one after the other."""
+    """The matrices of the parameters, on paper one below the other."""
     if form == "text":
         return [*tables]
-    return [paragraph(" ".join(f"{t.text.text}." for t in simple(tables, form == "typst")
-                               if isinstance(t, Paragraph)))]  # fmt: skip
+    return [item(t.text.text) for t in simple(tables, form == "typst") if isinstance(t, Paragraph)]
 
 
 def stated(step: LessonStep, about: str) -> str:

@@ -21,7 +21,7 @@ from viete.report.lesson.document import Lesson, LessonPart, LessonStep, documen
 from viete.report.lesson.formulas import visible
 from viete.report.lesson.paper import answers, on_paper
 
-NARROW, WIDE = 8, 18  # letters of a field
+NARROW, WIDE, ROOM = 8, 18, 66  # letters of a field, and of all fields of a row
 MOST_FIELDS = 6  # of a row; a longer one is one field
 
 
@@ -158,11 +158,12 @@ class Blanking:
 def asked(line: Chain) -> Chain:
     """A line with fields instead of its numbers."""
     widest = max((6 + len(visible(x)) if x else WIDE for x in line.entries), default=WIDE)
-    letters = [min(WIDE, max(NARROW, widest))] * len(line.entries)  # they do not tell which is 0
+    share = ROOM // max(1, len(line.entries))
+    letters = [min(WIDE, share, max(NARROW, widest))] * len(line.entries)  # all as wide: no hint
     if not 0 < len(letters) <= MOST_FIELDS:
         letters = [2 * WIDE]
     note = "" if "$" in line.note else line.note
     return replace(line, put_in="", value="", digits="", note=note, blanks=tuple(letters))
 
 
-__all__ = ["Worksheet", "worksheet"]
+__all__ = ["NARROW", "ROOM", "Worksheet", "worksheet"]
