@@ -323,7 +323,7 @@ def test_partial_sums_end_at_the_whole_and_its_angle(tmp_path: Path) -> None:
     terms = [t.value for t in run.expand("logits_{-1, 3}", "sublayer").every_term()]
     assert sorted(steps) == pytest.approx(sorted(terms))
     assert "θ" in str(e)
-    with pytest.raises(vt.VieteError, match="vectors add up towards another"):
+    with pytest.raises(vt.VieteError, match="partial sums are of a vector or of a product"):
         run.expand("x^2", cumulative=True).partial_sums  # noqa: B018
 
 
@@ -435,7 +435,8 @@ def test_a_graph_has_the_terms_as_arrows(tmp_path: Path) -> None:
     viete(*plain, "-o", data)
     assert viete(*plain, "--json").out == data.read_text() == viete(*plain, "-f", "json").out
     assert (
-        "is of a block, so there is no arrow" in viete(*plain, "--graph", "--held", "A", code=2).err
+        "belongs to a block, so there is no arrow"
+        in viete(*plain, "--graph", "--held", "A", code=2).err
     )
 
 
@@ -449,6 +450,11 @@ def test_a_graph_and_bars_have_words() -> None:
     assert arrows(e).of == run.draw(e).title == 'logits[−1, " Mary"]'
     nodes = arrows(run.expand("⟨U_0, x^2_0⟩", "source", directions="U_1")).nodes
     assert any('U[" Mary"]' in name for name in nodes)
+
+
+def test_an_embedding_in_a_graph_is_that_of_the_token_at_its_position() -> None:
+    graph = arrows(run_of("gpt2").expand("⟨U_3, norm(x^N_{-1})⟩", "sublayer", top=30))
+    assert {"W_{E,t₃}", "W_{P,3}"} <= {*graph.nodes}
 
 
 @pytest.mark.parametrize("name", ["gpt2", "gemma2", "mixtral"])

@@ -93,7 +93,7 @@ def arrows(e: Expansion) -> Arrows:
         stop = next((t.stopped for t in e.unopened if t.stopped), None)
         more = "" if stop is None else f"; expand what {stop.function} reads, {stop.within}"
         raise VieteError(
-            f"no term of {out.of} that is listed is of a block, so there is no arrow{more}"
+            f"none of the listed terms of {out.of} belongs to a block, so there is no arrow{more}"
         )
     if out.count:
         out.hidden = Edge("", out.of, "", value_of_term(e.hidden), e.hidden.size)
@@ -154,7 +154,12 @@ def vertex(run: Run, e: Expr, block: int, position: int | None, token: str = "")
 
     bare = transform(e, without_row)
     label = run.in_words(bare, "unicode")
-    name = label if position is None else run.in_words(Pick(bare, (num(position),)), "unicode")
+    name = label
+    if position is not None:
+        row: Expr = num(position)
+        if isinstance(e, Pick) and isinstance(e.items[0], Pick):  # the row of a token, W_E[t_j]
+            row = Pick(e.items[0].value, (row,))
+        name = run.in_words(Pick(bare, (row,)), "unicode")
     return Vertex(name, block, position, token, label, run.in_words(bare, "latex"))
 
 
