@@ -35,6 +35,8 @@ SMALL = {  # sizes for a page to explore, of the dimensions that a card has
     "F": 6,
 }  # fmt: skip
 MATRIX = r"(?<=\| )(\[.*?\]|I)(?= \|)"  # in a column
+KEYS = re.compile(r"(^|, )(.+?)(?= or missing|, |$)")  # in a column config
+CONFIG = "The last column names the key of a released model's `config.json` that sets the size."
 IN_A_ROW = "`;` ends a row of a matrix, and `I` is the identity matrix."
 EXPLORED = ("exact-lesson", "gpt2")  # whose pages are shown, not only their commands
 
@@ -102,7 +104,7 @@ def page(name: str, card: vt.Card) -> str:
         f"In Viète: `{name}`. With the sizes below it has {count(card)} parameters.",
         f"## Picture\n\n```embed\nviete show {name} -f svg\ntitle: Data flow of {card.title}\n```",
         f"## Equations\n\n{deeper(parts['Forward pass'])}",
-        f"## Sizes\n\n{parts['Dimensions'].strip()}",
+        f"## Sizes\n\n{sizes(parts['Dimensions'])}",
         *weights(card, parts["Parameters"]),
         f"## Use it\n\n```console\n$ viete show {name}\n$ viete show {name} --costs\n```",
         "To change the model, write the card to a file of your own, edit it, and give the file's "
@@ -116,6 +118,18 @@ def found_by(name: str, card: vt.Card) -> str:
     """How the search finds the page: those of released models first, by their names."""
     released = group(name, card) == "Released models"
     return f"tags: [{card.title}]" if released else "search:\n  boost: 0.5"
+
+
+def sizes(table: str) -> str:
+    """The table of dimensions, with the keys of a config behind the meaning, as code."""
+    rows = [line[2:-2].split(" | ") for line in table.strip().splitlines()]
+    if "config" not in rows[0]:
+        return table.strip()
+    at = rows[0].index("config")
+    for row in rows[2:]:
+        row[at] = KEYS.sub(r"\1`\2`", row[at].strip())
+    lines = (f"| {' | '.join([*row[:at], *row[at + 1 :], row[at]])} |" for row in rows)
+    return "\n".join([*lines, "", CONFIG])
 
 
 def weights(card: vt.Card, parameters: str) -> Iterator[str]:

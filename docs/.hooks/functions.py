@@ -63,7 +63,7 @@ def listing() -> Iterator[str]:
 def entry(function: Function, answer: np.ndarray) -> str:
     """A function: its heading, what it is, its definition, an example with shapes."""
     given = [np.asarray(x) for x in EXAMPLES[function.name]]
-    definition = CardWriter(CARD, "latex").function(function)
+    definition = CardWriter(CARD, "latex").function(function).replace(": ", r":\; ")  # x: n × d
     shapes = ", ".join(shape(x) for x in given)
     return (
         f"### {function.name}\n\n{function.meaning[:1].upper()}{function.meaning[1:]}\n\n"

@@ -20,7 +20,8 @@ _ATTRIBUTES = frozenset(
     "columnspacing rowspacing data-key data-node data-call data-member data-row".split()
 )
 OPENING = ("(", "[", ",", "=", "\u2248", "\u22c5")
-NO_OPERATORS = "∞∂∇∅⊤⊥"  # among the mathematical signs
+NO_OPERATORS = "∞∂∇∅⊤⊥…⋯"  # among the signs
+OPERATORS = "·;"  # beside the mathematical signs
 FUNCTIONS = ("log", "ln", "exp", "sin", "cos", "tan")  # a thin space before a bare argument
 BARS = ("|", "\u2016", "\u2223", "\u2225")
 THIN = '<mspace width="0.17em"/>'
@@ -98,11 +99,14 @@ def converted(latex: str) -> ElementTree.Element | None:
 
 
 def with_operators(root: ElementTree.Element) -> ElementTree.Element:
-    """Signs such as × and ← are operators, with an operator's spaces; ∞ is a number."""
+    """Signs such as × and ← are operators, with an operator's spaces; ∞ and … are not."""
     for e in root.iter():
         text, leaf = e.text or "", e.tag.removeprefix(NAMESPACE) in ("mi", "mo")
-        if leaf and len(text) == 1 and (text == "·" or category(text) == "Sm"):
-            e.tag = NAMESPACE + ("mi" if text in NO_OPERATORS else "mo")
+        if leaf and len(text) == 1:
+            if text in NO_OPERATORS:
+                e.tag = NAMESPACE + "mi"
+            elif text in OPERATORS or category(text) == "Sm":
+                e.tag = NAMESPACE + "mo"
     return root
 
 
