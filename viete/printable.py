@@ -7,10 +7,12 @@ passes `printable`, and everything that a command prints passes `Screen`.
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import unicodedata
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TextIO
 
 LONGEST = 1_200  # characters of a message's line, enough for a list of a few dozen names
@@ -18,6 +20,7 @@ LONGEST = 1_200  # characters of a message's line, enough for a list of a few do
 # steers a terminal, reorders what is read, or cannot be encoded.
 UNSEEN = "\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff"
 STEERING = re.compile(f"[\x00-\x08\x0b-\x1f{UNSEEN}]")
+COLOUR = re.compile(r"(\x1b\[(?:[34]8;2;\d+;\d+;\d+|0)m)")  # of a drawing; 0 ends it
 Tell = Callable[[str], None]  # shows a line of progress
 ERASED = "\r\x1b[K"  # back to the start of the terminal's line, and the line emptied
 
@@ -78,10 +81,31 @@ class Screen:
         return getattr(self.stream, name)
 
 
+def print_coloured(text: str) -> None:
+    """Print text with the colours of a drawing on the terminal; the rest passes `Screen`."""
+    plain, colours = sys.stdout, getattr(sys.stdout, "stream", sys.stdout)
+    for k, part in enumerate(COLOUR.split(text)):
+        (colours if k % 2 else plain).write(part)
+
+
+def columns() -> int:
+    """The width of the terminal that standard error is shown on."""
+    with suppress(OSError, ValueError):
+        return os.get_terminal_size(sys.stderr.fileno()).columns or 80
+    return 80
+
+
 def overwrite(line: str) -> None:
-    """Show a line on standard error, replacing the last line shown this way."""
+    """Show a line on standard error, replacing the last line shown this way.
+
+    It is cut to the terminal's width: what goes on in a second line would stay.
+    """
     stream = getattr(sys.stderr, "stream", sys.stderr)
-    stream.write(ERASED + printable(line))
+    room = columns() - 1
+    text = printable(line)[:room]
+    while display_width(text) > room:
+        text = text[:-1]
+    stream.write(ERASED + text)
     stream.flush()
 
 
@@ -103,10 +127,12 @@ __all__ = [
     "STEERING",
     "Screen",
     "Tell",
+    "columns",
     "display_width",
     "in_place",
     "on_terminal",
     "overwrite",
+    "print_coloured",
     "printable",
     "shortened",
 ]

@@ -6,6 +6,7 @@ import io
 import json
 import zipfile
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,18 @@ import viete as vt
 from tests.command_line import viete
 from viete.errors import Text, VieteError
 from viete.formats.files import save_safetensors
-from viete.printable import LONGEST, STEERING, Screen, display_width, printable, shortened
+from viete.formats.tensors import bar
+from viete.printable import (
+    ERASED,
+    LONGEST,
+    STEERING,
+    Screen,
+    display_width,
+    overwrite,
+    print_coloured,
+    printable,
+    shortened,
+)
 
 TINY = Path(__file__).parents[1] / "bad_input" / "tiny.md"
 CARD = TINY.read_text("utf-8")
@@ -109,6 +121,44 @@ def test_what_a_command_prints_steers_no_terminal(text: str) -> None:
     assert (
         STEERING.search(text) or shown == text.encode("ascii", "backslashreplace").decode() + "\n"
     )
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    encoding = "utf-8"
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_and_colours_reach_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What Viète itself writes to steer a terminal is no text on it; names are."""
+    out, err = Terminal(), Terminal()
+    monkeypatch.setattr("viete.formats.tensors.PATIENCE", 0)
+    with redirect_stdout(Screen(out)), redirect_stderr(Screen(err)):
+        with bar(4, "a\x1b[31mb") as tell:
+            tell(1)
+        print_coloured("\x1b[48;2;1;2;3m  \x1b[0m c\x1b[31md\n")
+    assert err.getvalue() == rf"{ERASED} 25% a\x1b[31mb{ERASED}"
+    assert out.getvalue() == "\x1b[48;2;1;2;3m  \x1b[0m " + r"c\x1b[31md" + "\n"
+
+
+def test_a_line_that_is_overwritten_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("viete.printable.columns", lambda: 10)
+    with redirect_stderr(Screen(err := Terminal())):
+        overwrite("水" * 9)
+    assert err.getvalue() == ERASED + "水" * 4
+
+
+def test_a_drawing_has_colours_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    asked = ["ask", "letters-attention", "-t", "a b a", "A", "--draw"]
+    viete(*asked, stdout=(terminal := Terminal()))
+    assert terminal.getvalue().count("\x1b[48;2;") == 9 + 3 and r"\x1b" not in terminal.getvalue()
+    monkeypatch.setenv("NO_COLOR", "1")
+    viete(*asked, stdout=(plain := Terminal()))
+    assert plain.getvalue() == viete(*asked).out and "\x1b" not in plain.getvalue()
 
 
 # -- names in files --------------------------------------------------------------------------------

@@ -502,7 +502,8 @@ def test_validating_does_not_slow_the_rate(monkeypatch: pytest.MonkeyPatch) -> N
 def test_the_bar_fits_on_a_line(
     columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("viete.train.progress.columns", lambda: columns)
+    for module in ("train.progress", "printable"):
+        monkeypatch.setattr(f"viete.{module}.columns", lambda: columns)
     progress = Progress(0, 300_000)
     progress.live = True
     progress.draw(1234, 2.5, 10**6)

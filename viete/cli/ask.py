@@ -15,6 +15,7 @@ from viete.cli.source import SourceOptions
 from viete.cli.weights import WeightOptions
 from viete.document.rendering import PAGES
 from viete.errors import VieteError
+from viete.printable import print_coloured
 
 FORMATS = (*PAGES, "json", "csv", "npz", "svg")
 
@@ -65,12 +66,11 @@ def ask(
     listed = questions_of(questions)
     asking = Asking(source, listed, inputs, weights, number, inputs.examples())
     pages = AnswerPages(asking, asking.rows())
-    drawn = draw and form == "text"
-    if draw and form == "html":
-        text: str | None = pages.with_pictures()
-    else:
-        text = pages.picture() if drawn else pages.in_format(form, top, output)
-    if text is not None:
+    if draw and form == "text":
+        print_coloured(pages.picture())
+    elif draw and form == "html":
+        emit(pages.with_pictures(), output, source.name)
+    elif (text := pages.in_format(form, top, output)) is not None:
         emit(text, output, source.name)
     if output is not None and form == "npz":
         from viete.atomic import behind

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viete.errors import VieteError
+from viete.printable import on_terminal
 
 Bytes = NDArray[np.uint8]
 Load = Callable[[str], Any]  # the framework's name -> the array
@@ -37,7 +38,7 @@ SIZES = {
 WORTH_MAPPING = 1 << 16  # bytes; less is copied
 PIECE = 1 << 22  # bytes that are converted at a time
 THREADS = 8  # that load at once: more of them would wait for the same memory
-PATIENCE = 0.7  # seconds without a progress bar
+PATIENCE = 0.7  # seconds until the progress is shown
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ class TensorFile:
     ) -> Iterator[tuple[str, Any]]:  # fmt: skip
         """`load` of each name, in order, in threads: some read while others convert.
 
-        A progress bar appears if it takes long.
+        A line shows the progress if it takes long.
         """
         wanted = list(names)
         counts = [math.prod(self.infos[n].shape) for n in wanted]
@@ -351,27 +352,22 @@ def itself(array: Any, info: TensorInfo, framework: str) -> Any:
 
 @contextmanager
 def bar(total: int, what: str) -> Iterator[Callable[[int], None]]:
-    """A progress bar on standard error, if that is a terminal, after a short delay.
+    """The progress as a line on standard error, if that is a terminal, after a short delay.
 
     Yields a function to call with the number of items done since the last call.
     """
-    if not sys.stderr.isatty():
-        yield lambda more: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
+    began, done, show = monotonic(), 0, on_terminal()
 
-    began, done = monotonic(), 0
-    with Progress(console=Console(stderr=True), transient=True, auto_refresh=False) as progress:
-        task = progress.add_task(what, total=total, visible=False)
+    def tell(more: int) -> None:
+        nonlocal done
+        done += more
+        if monotonic() - began > PATIENCE:
+            show(f"{done / max(1, total):4.0%} {what}")
 
-        def tell(more: int) -> None:
-            nonlocal done
-            done += more
-            if monotonic() - began > PATIENCE:
-                progress.update(task, completed=done, visible=True, refresh=True)
-
+    try:
         yield tell
+    finally:
+        show("")
 
 
 @contextmanager

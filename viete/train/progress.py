@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
-from viete.printable import overwrite
+from viete.printable import columns, overwrite
 
 
 class Progress:
@@ -65,12 +64,11 @@ class Progress:
             f" {step}/{self.last}  loss {loss:.4f}  {tokens / max(self.seconds, 1e-9):,.0f} "
             f"tokens/s  {clock(self.left(step))} left"
         )
-        room = columns() - 1  # a wider bar would leave a second line
-        width = max(0, min(24, room - len(line)))
+        width = max(0, min(24, columns() - 1 - len(line)))
         full = width * step // max(1, self.last)
         bar = "━" * full + "╌" * (width - full)
         with self.listening():
-            overwrite((bar + line)[:room])
+            overwrite(bar + line)
 
     def clear(self) -> None:
         if self.live:
@@ -83,13 +81,6 @@ class Progress:
             yield
         except OSError:
             self.unheard = True
-
-
-def columns() -> int:
-    """The width of the terminal that the bar is drawn on."""
-    with suppress(OSError, ValueError):
-        return os.get_terminal_size(sys.stderr.fileno()).columns or 80
-    return 80
 
 
 def clock(seconds: float) -> str:
