@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 from collections.abc import Iterator
@@ -32,6 +33,9 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     if os.path.exists(target) and not os.path.isfile(target) and not os.path.isdir(target):
         # To put a file in its place, as root could, would break the machine.
         raise VieteError(f"{target}: cannot be written (it is a device or a pipe); it is unchanged")
+    if os.path.isdir(target):  # before anything is written: of several files, none is then
+        reason = os.strerror(errno.EISDIR)
+        raise VieteError(f"{target}: cannot be written ({reason}); it is unchanged")
     temporary = target.parent / f".viete-{secrets.token_hex(8)}.tmp"
     try:
         try:

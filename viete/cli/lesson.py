@@ -17,7 +17,7 @@ from viete.cli.output import (
     format_of,
     format_option,
     source_form,
-    write_file,
+    write_files,
 )
 from viete.cli.running import estimate
 from viete.cli.source import SourceOptions
@@ -93,10 +93,9 @@ def lesson(
     sheet = worksheet(made, split_names(blank, "--blank") if blank is not None else ())
     if output is None:
         return emit(sheet.write_both(written_in), None)
-    texts = [finished(x, form, written_in) for x in sheet.write(written_in)]
+    texts = (finished(x, form, written_in) for x in sheet.write(written_in))
     files = [output, output.with_stem(f"{output.stem}-key")]
-    for page, file in zip(texts, files, strict=True):
-        write_file(page, file, source.name)
+    write_files(dict(zip(files, texts, strict=True)), source.name)
     print(f"written: {files[0]} (the worksheet), {files[1]} (its key)", file=sys.stderr)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from os.path import realpath
 from pathlib import Path
 from typing import Annotated, Any
@@ -53,7 +54,7 @@ def source_form(form: str, output: Path | None) -> str:
     if form != "pdf":
         return form
     if output is None:
-        raise VieteError("a PDF is a file, and nothing for the screen: give -o NAME.pdf")
+        raise VieteError("the screen cannot show a PDF: give -o NAME.pdf")
     from viete.document.pdf import compiled_from
 
     return compiled_from()
@@ -83,10 +84,17 @@ def write_file(text: str | bytes, output: Path, source: str = "") -> None:
 
     ``source`` is the card's path. A symbolic link stays, and its target is written.
     """
-    if source and realpath(output) == realpath(source):
-        raise VieteError(f"-o {output} would overwrite the card itself; give another name")
-    with replacing(behind(output)) as file:
-        file.write(text.encode() if isinstance(text, str) else text)
+    write_files({output: text}, source)
+
+
+def write_files(texts: Mapping[Path, str | bytes], source: str = "") -> None:
+    """Write several files, as `write_file` does: all of them, or none."""
+    with ExitStack() as files:
+        for output, text in texts.items():
+            if source and realpath(output) == realpath(source):
+                raise VieteError(f"-o {output} would overwrite the card itself; give another name")
+            file = files.enter_context(replacing(behind(output)))
+            file.write(text.encode() if isinstance(text, str) else text)
 
 
 def wrote(*paths: Path) -> None:
