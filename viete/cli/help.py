@@ -74,7 +74,7 @@ class Command(TyperCommand):
             near = difflib.get_close_matches(option, known, 2, 0.5)
             hint = f"did you mean {' or '.join(near)}?" if near else "see the list in its --help"
             return f"viete {self.name} has no option {option}; {hint}"
-        message = error.format_message().rstrip(".")
+        message = with_value(error, error.format_message().rstrip("."))
         return f"{message}; viete {self.name} --help has examples" if missing(error) else message
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
@@ -109,6 +109,16 @@ def broken(line: str, width: int) -> str:
         else:
             out[-1] += f" {word}"
     return " \\\n".join(out)
+
+
+def with_value(error: Any, message: str) -> str:
+    """A message of pydantic's, which newer versions of typer pass on, with the value that is wrong.
+
+    It says "Input should be a valid integer, unable to parse string as an integer".
+    """
+    if not (found := getattr(error.__cause__, "errors", None)):
+        return message
+    return message.replace("Input should", f"{found()[0]['input']!r} should").split(", unable")[0]
 
 
 def missing(error: Any) -> bool:

@@ -141,7 +141,7 @@ def row_of(text: str, card: CardData, what: str) -> list[int]:
         elif re.fullmatch(r"-?[0-9]{1,18}", word):
             out.append(int(word))
         else:
-            known = f" or words of its vocabulary ({' '.join(card.vocabulary[:12])})"
+            known = f" or words of the card's vocabulary ({' '.join(card.vocabulary[:12])})"
             raise VieteError(
                 f"{what}: {word!r} is not a token; give numbers such as 3,1,4"
                 f"{known if card.vocabulary else ''}"
