@@ -34,8 +34,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         # To put a file in its place, as root could, would break the machine.
         raise VieteError(f"{target}: cannot be written (it is a device or a pipe); it is unchanged")
     if os.path.isdir(target):  # before anything is written: of several files, none is then
-        reason = os.strerror(errno.EISDIR)
-        raise VieteError(f"{target}: cannot be written ({reason}); it is unchanged")
+        why = os.strerror(errno.EISDIR)
+        raise VieteError(f"{target}: cannot be written ({why}); it is unchanged")
     temporary = target.parent / f".viete-{secrets.token_hex(8)}.tmp"
     try:
         try:
