@@ -86,3 +86,15 @@ def test_typst_runs_no_command_of_a_texts(text: str) -> None:
         r'#raw\((block: true, )?"(?:[^"\\]|\\.)*"\)', "", render(everywhere(text), "typst")
     )
     assert set(re.findall(r"(?<!\\)(?:\\\\)*#(\w*)", whole)) <= COMMANDS
+
+
+def test_titles_wrap_on_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    words = "Compare every query with every key and mask later positions"
+    text = render(
+        [heading(1, words), heading(2, words), Panel(13, words, [paragraph(words)])], "text"
+    )
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= 40
+    assert lines[:3] == [words[:38], words[39:], "═" * 38]
+    assert f"13. {words[:34]}\n   {words[35:]}\n" in text

@@ -46,9 +46,9 @@ def lines(blocks: Iterable[Block], width: int) -> list[str]:
     for block in with_lists(blocks):
         match block:
             case Heading():
-                title = plain(block.text.text)
-                rule = {1: "═", 2: "─"}.get(block.level)
-                out += ["", title] + ([rule * display_width(title)] if rule else [])
+                title = wrapped(plain(block.text.text), width)
+                rule = {1: "═", 2: "─"}.get(block.level, "") * max(map(display_width, title))
+                out += ["", *title] + [rule] * bool(rule)
             case Paragraph():
                 out += ["", *wrapped(plain(block.text.text), width)]
             case Pipeline():
@@ -66,7 +66,7 @@ def lines(blocks: Iterable[Block], width: int) -> list[str]:
                 out += ["", *listed(block, width)]
             case SideBySide():
                 for side in block.sides:
-                    out += ["", plain(side.title)] * bool(side.title)
+                    out += ["", *wrapped(plain(side.title), width)] * bool(side.title)
                     out += ["", *lines(side.lines, width)]
             case Matrix():
                 out += ["", *bracketed(block, room(width))]
@@ -78,7 +78,7 @@ def lines(blocks: Iterable[Block], width: int) -> list[str]:
                     out += ["", *fitting_table(rows, 1, room(width), "   ")]
             case Panel():
                 inner = lines(block.blocks, width - 3)
-                out += ["", f"{block.number}. {plain(block.title)}"]
+                out += ["", *wrapped(f"{block.number}. {plain(block.title)}", width, "", "   ")]
                 out += [f"   {line}" if line else "" for line in inner]
     return out[1:]
 
