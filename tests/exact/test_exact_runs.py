@@ -19,6 +19,7 @@ from tests.laws.test_interval import check
 from viete.meanings.exact.numbers import Number
 from viete.meanings.exact.run import ExactRun
 from viete.meanings.exact.spelling import spell
+from viete.report.exact_values import report
 
 # Bounds widen in each norm, and a number of which only bounds are known may be above itself.
 WIDE = {"dialog-all", "mixtral", "t5", "transformer-2017"}
@@ -291,6 +292,15 @@ def test_lists_of_fractions_and_whole_numbers() -> None:
     assert [x.rational for x in numbers(a["Q^{1,h}"])] == [
         x.rational for x in numbers(b["Q^{1,h}"])
     ]
+
+
+def test_a_single_number_stands_under_the_question() -> None:
+    card = vt.read("exact-lesson")
+    run = card.run([0, 1], card.exact_weights, meaning="exact")
+    lines = report(run, ['logits_{-1,"c"}', 'logits_{j,"c"}']).splitlines()
+    assert [line.strip(" ·") for line in lines if " = " in line] == [
+        'logits_{-1,"c"} = 0', "logits_{0,2} = 0", "logits_{1,2} = 0",
+    ]  # fmt: skip
 
 
 def test_only_what_is_asked_for_is_computed() -> None:

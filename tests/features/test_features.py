@@ -210,3 +210,15 @@ def test_pages_of_features(tmp_path: Path) -> None:
         assert message in err
     bare = viete("features", tmp_path / "model", "--texts", tmp_path / "text.txt", code=2).err
     assert "has no features; add a run of viete train" in bare
+    for put, message in (
+        ("nowhere", "--put nowhere: there is no file or folder of this name, and a change is an"),
+        ("", "a change is empty; write an equation"),
+    ):
+        err = viete("ask", "gpt2", "-t", "1", "--put", put, "x^1", code=2).err
+        assert message in err
+
+
+def test_a_page_says_in_one_line_which_feature_it_is() -> None:
+    page = coded().features(TEXTS)[3]
+    assert repr(page).startswith(f"FeaturePage(number=3, count={page.count}, tokens=54, ")
+    assert len(repr(page)) < 200 and page.top and page.bins.size

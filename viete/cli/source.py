@@ -121,7 +121,7 @@ class SourceOptions:
 
         def named(text: str) -> bool:
             path = text.startswith((".", "/", "~")) or bool(FILE.search(text))
-            return path or Path(text).is_dir() or is_run(text)
+            return path or bool(text) and (Path(text).is_dir() or is_run(text))
 
         if not any(map(named, self.changes or ())):
             return {}
@@ -133,7 +133,12 @@ class SourceOptions:
     @property
     def equations(self) -> list[str | Path]:
         """The equations of ``--put``, and the files of equations."""
-        some = (text for text in self.changes or () if text not in self.features)
+        from viete.rewrite.replacement import SUCH_AS
+
+        some = [text for text in self.changes or () if text not in self.features]
+        if lost := next((x for x in some if "=" not in x and x.strip() and x[-3:] != ".md"), None):
+            raise VieteError(f"--put {lost}: there is no file or folder of this name, and a change "
+                             f"is an equation, {SUCH_AS}")  # fmt: skip
         return [Path(text) if text.endswith(".md") else text for text in some]
 
     def changed(self, of: Changing) -> Changing:
@@ -223,10 +228,10 @@ class SourceOptions:
     def refuse_cut(self, why: str) -> None:
         """Raise VieteError if ``--cut`` is given, in a command that does not run one text."""
         if self.cuts:
-            raise VieteError(f"{why}, and a value that is cut is one text's: leave out --cut")
+            raise VieteError(f"{why}, but --cut keeps a value of one text: leave out --cut")
 
     def refuse_options_of_models(self) -> None:
         """Raise VieteError for an option that only a released model has."""
         given = {"--card": self.instead, "--accept": None if self.config else self.accept}
         if found := next((option for option, value in given.items() if value), None):
-            raise VieteError(f"{found} is of a released model, and {self.name} is a card")
+            raise VieteError(f"{found} is for released models, and {self.name} is a card")

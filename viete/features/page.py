@@ -46,16 +46,16 @@ class FeaturePage:
     greatest: float
     mean: float
     share: float
-    bins: np.ndarray
+    bins: np.ndarray = field(repr=False)
     wide: float
-    top: tuple[ShadedText, ...] = ()
-    drawn: tuple[ShadedText, ...] = ()
-    raised: tuple[tuple[str, float], ...] = ()
-    lowered: tuple[tuple[str, float], ...] = ()
-    changes: tuple[tuple[str, float, float], ...] = ()
+    top: tuple[ShadedText, ...] = field(default=(), repr=False)
+    drawn: tuple[ShadedText, ...] = field(default=(), repr=False)
+    raised: tuple[tuple[str, float], ...] = field(default=(), repr=False)
+    lowered: tuple[tuple[str, float], ...] = field(default=(), repr=False)
+    changes: tuple[tuple[str, float, float], ...] = field(default=(), repr=False)
     prompt: str = ""
-    steered: tuple[SteeredText, ...] = ()
-    nearest: tuple[tuple[int, float], ...] = ()
+    steered: tuple[SteeredText, ...] = field(default=(), repr=False)
+    nearest: tuple[tuple[int, float], ...] = field(default=(), repr=False)
     note: str = field(default="")
 
     @property

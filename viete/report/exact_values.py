@@ -82,14 +82,16 @@ class ExactPage:
         lines = [
             line
             for e, row in rows(self.run, name)
-            for line in (self.row(e, row) if isinstance(row, list) else [self.one(e, row)])
+            for line in (self.row(e, row) if isinstance(row, list) else [self.one(e, row, name)])
         ]
         shown = name if self.style == "plain" else f"${show(self.run.parse(name), self.style)}$"
         return [paragraph(f"{shown} ({shape}): {describe(self.run, status, entries)}"), *lines]
 
-    def one(self, e: Expr, x: Any) -> Chain:
-        """``x_{0,1} = 1`` with its decimals."""
-        return Chain(show(e, self.style), (), "", self.entry(x, e), "".join(self.decimals([x])))
+    def one(self, e: Expr, x: Any, name: str) -> Chain:
+        """``x_{0,1} = 1`` with its decimals; a question that is one number, as it was asked."""
+        asked = self.style == "plain" and e == self.run.parse(name)
+        left = name if asked else show(e, self.style)
+        return Chain(left, (), "", self.entry(x, e), "".join(self.decimals([x])))
 
     def row(self, e: Expr, row: Sequence[Any]) -> Iterator[Chain]:
         """``x_0 = (1, 0)`` with its decimals; entry by entry where that is too long."""
