@@ -121,7 +121,7 @@ class SourceOptions:
 
         def named(text: str) -> bool:
             path = text.startswith((".", "/", "~")) or bool(FILE.search(text))
-            return path or bool(text) and (Path(text).is_dir() or is_run(text))
+            return path or (bool(text) and (Path(text).is_dir() or is_run(text)))
 
         if not any(map(named, self.changes or ())):
             return {}
