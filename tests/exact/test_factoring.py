@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from viete.meanings.exact.factoring import reason, simplest
+from viete.meanings.exact.factoring import is_evident, reason, simplest
 from viete.meanings.exact.numbers import Number
 from viete.meanings.exact.spelling import spelled
 from viete.notation.printer import show
@@ -95,3 +95,19 @@ def test_a_comparison_that_is_plain_to_see() -> None:
     assert found is not None
     assert (show(found[0]), found[1], show(found[2])) == ("e", ">", "2")
     assert reason(1 / (1 + e)) is None
+
+
+def test_a_comparison_of_sums() -> None:
+    """Terms with a minus stand on the smaller side; a sign that is seen needs no comparison."""
+    for number, text in (
+        ((e**8 - e**4 - 1) / (1 + e**4) ** 2, "e^8 > 1 + e^4"),
+        (1 + e - e**2, "e^2 > 1 + e"),
+        (1 - e * Number.pi(), "pi e > 1"),
+    ):
+        found = reason(number)
+        assert found is not None
+        assert f"{show(found[0])} {found[1]} {show(found[2])}" == text
+    assert reason(1 + e + e**2 - 2 * e**3 - 4 * e**4) is None  # too long to be seen
+    assert is_evident(4 * e / (1 + e)) and is_evident(-((e - 3) ** 2)) and is_evident(N(3))
+    assert is_evident((2 + e**3) / (1 + e**3)) and is_evident(-N(2).sqrt())
+    assert not is_evident((e - 2) / (1 + e)) and not is_evident(N(6).sqrt() - 2)

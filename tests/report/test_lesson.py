@@ -199,12 +199,20 @@ def test_the_register_holds_all_values_so_far() -> None:
     assert beside[7].entries[6].cells == ("(1, 0)", "(1 / (1 + e), e / (1 + e))")
 
 
-def test_why_the_prediction_is_the_greatest() -> None:
+@pytest.mark.parametrize(
+    "weight, why",
+    [
+        ([[1, 0], [0, 2]], "$e > 2$"),
+        ([[2, 1], [0, 0]], "its score is greater by $e$"),
+        ([[1, 0], [0, -2]], "its score is the only positive one"),
+    ],
+)
+def test_why_the_prediction_is_the_greatest(weight: list[list[int]], why: str) -> None:
     """The gap between the two greatest scores, as a comparison that is plain to see."""
     model = written("p = exp(x) W\n3. logits = p", "[1 0; 0 1]", 2)
-    weights = literal_fractions(model) | {"W": np.array([[1, 0], [0, Fraction(2)]], dtype=object)}
-    found = lesson(model, [0], weights)
-    assert "the model predicts token 0, because $e > 2$" in found.predicted[0]
+    entries = np.array([[Fraction(x) for x in row] for row in weight], dtype=object)
+    found = lesson(model, [0], literal_fractions(model) | {"W": entries})
+    assert f"the model predicts token 0, because {why}." in found.predicted[0]
 
 
 def test_heads_that_are_alike_are_one_line() -> None:

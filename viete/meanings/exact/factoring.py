@@ -12,6 +12,7 @@ from fractions import Fraction
 
 from flint import fmpq
 
+from viete.meanings.exact import deciding
 from viete.meanings.exact.atoms import Atom, Monomial, Terms
 from viete.meanings.exact.polynomials import (
     INVERTIBLE,
@@ -32,6 +33,7 @@ from viete.notation.printer import show
 from viete.notation.tree import Apply, Expr, Num
 
 MOST_FACTORED, MOST_DEGREE = 12, 40  # terms and degree of a polynomial that is factored
+MOST_COMPARED = 4  # terms on the two sides of a comparison
 
 
 @dataclass(frozen=True)
@@ -135,18 +137,16 @@ def product(speller: Speller, c: int, m: Monomial, powers: list[tuple[Terms, int
 
 
 def reason(x: Quotient) -> tuple[Expr, str, Expr] | None:
-    """A reason for a number's sign, as an evident comparison: ``e > 2``.
+    """A reason for a number's sign, as an evident comparison: ``e > 2``, ``e^8 > 1 + e^4``.
 
-    Factors whose terms are all positive are left out; None unless a single factor, of two terms
-    with one atom, decides.
+    Factors whose terms are all positive are left out; None unless a single short factor decides.
     """
-    found = factored(x)
-    if found is None:
-        return None
-    open_ = [t for t, p in found.powers if p % 2 and any(c < 0 for c in t.values())]
-    if len(open_) != 1 or len(open_[0]) != 2 or () not in open_[0]:
+    open_ = undecided(x)
+    if open_ is None or len(open_) != 1 or len(open_[0]) > MOST_COMPARED:
         return None
     t = open_[0]
+    if len(t) > 2 or () not in t:
+        return sides(t)
     (m,) = (m for m in t if m)
     bound = fraction(-t[()] / t[m])
     value = Quotient({m: fmpq(1)}, ONE)
@@ -154,4 +154,29 @@ def reason(x: Quotient) -> tuple[Expr, str, Expr] | None:
     return spelled(value), ">" if above else "<", Num(bound)
 
 
-__all__ = ["Factored", "factored", "reason", "simplest"]
+def sides(t: Terms) -> tuple[Expr, str, Expr] | None:
+    """A polynomial's terms with a plus and those with a minus, the greater sum first."""
+    found = deciding.sign(t, ONE)
+    if not found:
+        return None
+    up, down = ({m: k * c for m, c in t.items() if k * c > 0} for k in (found, -found))
+    write = Speller(0, {}).polynomial
+    return write(up), ">", write(down)
+
+
+def is_evident(x: Quotient) -> bool:
+    """Whether a number's sign can be seen: its factors have terms of one sign, or even powers."""
+    return x.rational is not None or undecided(x) == []
+
+
+def undecided(x: Quotient) -> list[Terms] | None:
+    """The factors on which a number's sign depends; None for a number without factors."""
+    if all(len({c > 0 for c in t.values()}) == 1 for t in (x.num, x.den)):
+        return []
+    found = factored(x)
+    if found is None:
+        return None
+    return [t for t, p in found.powers if p % 2 and any(c < 0 for c in t.values())]
+
+
+__all__ = ["Factored", "factored", "is_evident", "reason", "simplest"]

@@ -9,7 +9,7 @@ from typing import Any
 from viete.analysis import roles as role
 from viete.document.tree import listed
 from viete.evaluate.schedule import Step as Turn
-from viete.meanings.exact.factoring import reason
+from viete.meanings.exact.factoring import is_evident, reason
 from viete.meanings.exact.numbers import Number
 from viete.meanings.exact.run import CLOSED, NAMED, RATIONAL, ExactRun
 from viete.report.lesson.formulas import NumberFormulas
@@ -101,9 +101,13 @@ class ExactSummaries(Summaries):
         f = self.formulas
         if best.rational is not None and second.rational is not None:
             return f"because ${f.plain_number(best)} > {f.plain_number(second)}$"
+        if is_evident(best) and is_evident(second) and best.sign() > 0 >= second.sign():
+            return "because its score is the only positive one"
         if (found := reason(gap)) is not None:
             left, sign, right = found
             return f"because ${f.e(left)} {sign} {f.e(right)}$"
+        if is_evident(gap) and (more := f.exact(gap)):
+            return f"because its score is greater by ${more}$"
         return super().because(best, second, gap)
 
     # -- the end -----------------------------------------------------------------------------------
