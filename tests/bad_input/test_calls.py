@@ -150,7 +150,7 @@ ASKED: list[tuple[str, str]] = [
     ("E[t / 2]", "whole number"), ("E[t:]", "t is not made of dimensions"),
     ("γ^1^T", "only a matrix has a transpose"), ("sum(1)", "sum of one number"),
     ("concat(1, 2)", "can be concatenated"), ("rows(1)", "1 has no rows"),
-    ("<x^1, x^1>", "two vectors of one length"), ("W_OV^{i+9,h}", "in no block"),
+    ("<x^1, x^1>", "two vectors of one length"), ("W_OV^{i+9,h}", "in any block"),
     ("table_{j<d, k<d}(x^1)", "a table's entry must be one number"),
     ("table_{j<t}(1)", "t is not made of dimensions"), ("table_{j<-3}(1)", "of j is -3"),
     ("table_{j<1/2}(1)", "j is 1/2, but"), ("table_{j<10^9}(j)", "1,000,000,000 values"),
@@ -208,6 +208,10 @@ COMMANDS: list[tuple[str, str]] = [
     ("doc --format svg", "Invalid value for '--format'"),
     ("doc -o OUT/none/card.md", "cannot be written"),
     ("tour", "cannot be made (File exists)"),
+    ("lesson -t 1 --seed 0 -o OUT/none/a.html", "cannot be written (No such file or directory)"),
+    ("run -t 1 --seed 0 -o OUT/a.json", "writes no .json files; give one of .txt, .md"),
+    ("explore -t 1 --seed 0 -o OUT/a.txt", "writes no .txt files; give .html"),
+    ("show one two", "viete show does not take 'one two'; its --help lists what it takes"),
     ("shew", "there is no command 'shew'; did you mean show?"),
 ]
 # fmt: on
@@ -268,6 +272,18 @@ def test_command(command, words, tmp_path) -> None:
     said = viete(first, PATH, *rest, code=2)
     assert said.out == "" and words in said.err and "Traceback" not in said.err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_options_of_the_program_itself() -> None:
+    assert viete("--colour", code=2).err.count("\n") == 1
+    assert "viete --help" in viete("--colour", code=2).err
+
+
+def test_a_tour_leaves_other_folders_as_they_are(tmp_path) -> None:
+    (tmp_path / "run").mkdir()
+    said = viete("tour", tmp_path, code=2)
+    assert said.err == f"viete: {tmp_path} holds other files; give the name of a new folder\n"
+    assert [x.name for x in tmp_path.iterdir()] == ["run"]
 
 
 ODD_NAMES = """

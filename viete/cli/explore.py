@@ -10,7 +10,7 @@ import typer
 from viete.cli.expand import opened
 from viete.cli.inputs import MEANINGS, InputOptions
 from viete.cli.option_groups import choice
-from viete.cli.output import Output, emit
+from viete.cli.output import Output, emit, format_of
 from viete.cli.running import estimate
 from viete.cli.source import SourceOptions
 from viete.cli.weights import WeightOptions
@@ -62,6 +62,7 @@ def explore(
             )
     elif port is not None:
         raise VieteError("--port needs --serve")
+    format_of(None, output, ("html",))
     run = opened(source, inputs, weights)
     meanings = None if meaning is None else [] if meaning == "float" else [meaning]
     if served:

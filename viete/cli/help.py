@@ -37,6 +37,15 @@ class Commands(TyperGroup):
         formatter.write_paragraph()
         formatter.write_text("viete COMMAND --help shows the options of a command and examples.")
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Raise VieteError for an option that viete itself does not have."""
+        if not args:
+            return super().parse_args(ctx, args)  # which shows the help
+        try:
+            return super().parse_args(ctx, args)
+        except USAGE as error:
+            raise VieteError(f"{error.format_message().rstrip('.')}; see viete --help") from None
+
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find a command, or raise VieteError; the method's name is click's."""
         if args and args[0] not in self.commands and not args[0].startswith("-"):
@@ -75,6 +84,8 @@ class Command(TyperCommand):
             hint = f"did you mean {' or '.join(near)}?" if near else "see the list in its --help"
             return f"viete {self.name} has no option {option}; {hint}"
         message = with_value(error, error.format_message().rstrip("."))
+        if more := re.search(r"unexpected extra argument\S* \((.*)\)", message):
+            return f"viete {self.name} does not take {more[1]!r}; its --help lists what it takes"
         return f"{message}; viete {self.name} --help has examples" if missing(error) else message
 
     def format_options(self, ctx: Any, formatter: Any) -> None:

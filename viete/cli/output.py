@@ -42,9 +42,10 @@ def format_of(form: str | None, output: Path | None, forms: Sequence[str]) -> st
         return form or "text"
     known = {SUFFIXES[form]: form for form in forms}
     if suffix not in known:
+        several = f"one of {', '.join(known)}, or a format with -f"
         raise VieteError(
-            f"-o {output}: this command writes no {suffix} files; give one of "
-            f"{', '.join(known)}, or a format with -f"
+            f"-o {output}: this command writes no {suffix} files; give "
+            f"{several if len(known) > 1 else next(iter(known))}"
         )
     return known[suffix]
 

@@ -18,6 +18,7 @@ from viete.document.columns import terminal_width, wrapped
 from viete.errors import VieteError, os_refusals
 
 MOST = 22  # lines of one output; a longer one is shown without its blank lines
+MARK = "drifted.safetensors"  # the first file of a tour: a folder that has it is a tour's
 WRONG = """# A card with a mistake
 
 ## Dimensions
@@ -70,8 +71,8 @@ def story(folder: str) -> list[StoryPart]:
              "value:",
              ("show letters-attention",), "Forward pass", "Derived"),
         StoryPart("The equations run",
-             "The text is a b a. A says which letters each letter looks at, and y is the letter "
-             "predicted after each. After the last a, it is letter 1, the b.",
+             "The text is a b a. A says which letters each letter looks at, and y is the predicted "
+             "next letter at each position. After the last a it is letter 1, the b.",
              (f"run {aba} --show A,logits,y",)),
         StoryPart("Nothing is rounded",
              "The same run in exact numbers. The last row of A is made of powers of e, and b is "
@@ -87,8 +88,8 @@ def story(folder: str) -> list[StoryPart]:
              (f"train letters-learned --data {folder}/letters.txt --kind lines -o {folder}/run "
               "--steps 600 --batch 16 --lr 0.02 --schedule cosine --log-every 60",)),
         StoryPart("The loss",
-             "The loss falls slowly, then fast: there the model has found out that words repeat "
-             "themselves.", (f"plot {folder}/run",)),
+             "The loss falls while the model learns that words repeat. Then it stays near 1.2, "
+             "because the letters of a new word are random.", (f"plot {folder}/run",)),
         StoryPart("What it has learned", "A word that it has never seen is continued as it began:",
              (f"sample {folder}/run --text badgebad --greedy --most 8 --echo",)),
         StoryPart("A picture",
@@ -101,12 +102,12 @@ def story(folder: str) -> list[StoryPart]:
              ("ask two-layers --text planktonpl 'top_3(logits_{-1})' 'top_3(A^{2,1}_{-1})' "
               "'logits_{-1,\"a\"} with A^{2,h} = 0'",)),
         StoryPart("Part two: what it costs",
-             "Parameters, operations and bytes are counted from the equations, in the card's own "
-             "letters. The operations of GPT-2 on 128 tokens:",
-             ("show gpt2 --costs -T 128",), "Operations", "products"),
+             "Parameters, operations and bytes are counted from the equations, with the card's "
+             "symbols. The operations of GPT-2 on 128 tokens:",
+             ("show gpt2 --costs -T 128",), "Operations", "matrix products"),
         StoryPart("A file of weights that does not fit",
-             "Does a card describe a file? This one was made by a slightly different model:",
-             (f"check symbolic-transformer --weights {folder}/drifted.safetensors",)),
+             "Does a card describe a file? This file was made by a slightly different model:",
+             (f"check symbolic-transformer --weights {folder}/{MARK}",)),
         StoryPart("A mistake",
              "An error says where it is, what is wrong, and what would be right:",
              (f"show {folder}/wrong.md",)),
@@ -120,6 +121,8 @@ def tour(
     """See what Viète does: a story in the terminal that takes a few seconds."""
     with os_refusals(folder, "made"):
         folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()) and not (folder / MARK).exists():
+            raise VieteError(f"{folder} holds other files; give the name of a new folder")
     set_threads(None)  # as the command does: NumPy is told before it is first imported
     rmtree(folder / "run", ignore_errors=True)
     prepare(folder)
@@ -164,12 +167,12 @@ def prepare(folder: Path) -> None:
     from viete import read
     from viete.formats.files import save_safetensors
 
-    draw = random.Random(0)
-    words = ("".join(draw.choices("abcdefgh", k=draw.randint(4, 12))) for _ in range(4000))
-    (folder / "letters.txt").write_text("".join(f"{(w * 6)[:24]}\n" for w in words), "utf-8")
-    (folder / "wrong.md").write_text(WRONG, "utf-8")
     weights = read("symbolic-transformer").initial_weights(0, "float32")
     weights["W^O"] = np.zeros((5, 6), np.float32)
     weights["gamma_2"] = np.ones(5, np.float32)
     weights["lm_head"] = weights.pop("W^out").T.copy()
-    save_safetensors(folder / "drifted.safetensors", weights)
+    save_safetensors(folder / MARK, weights)
+    draw = random.Random(0)
+    words = ("".join(draw.choices("abcdefgh", k=draw.randint(4, 12))) for _ in range(4000))
+    (folder / "letters.txt").write_text("".join(f"{(w * 6)[:24]}\n" for w in words), "utf-8")
+    (folder / "wrong.md").write_text(WRONG, "utf-8")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from viete.cli.output import emit, output_option
+from viete.cli.output import emit, format_of, output_option
 from viete.cli.source import SourceOptions
 from viete.document.columns import fitting_lines, table_width
 from viete.errors import VieteError, VieteWarning
@@ -69,7 +69,7 @@ def train(
     ] = False,
     **settings: Any,
 ) -> None:
-    """Train a card on text; a folder gets the weights, the settings and the losses.
+    """Train a card on text, and write weights, settings and losses to a folder.
 
     Ctrl-C stops and saves. viete train --resume -o RUN/ continues with the same settings.
     """
@@ -90,14 +90,13 @@ def train(
     elif going_on:
         if (name, source.sets, source.config, source.instead, source.accept) != (None,) * 5:
             raise VieteError(
-                "a run that goes on has its card: leave out CARD, --set, --config, --card and "
-                "--accept"
+                "a resumed run keeps its card: leave out CARD, --set, --config, --card and --accept"
             )
         job = go_on(given, run, source.revision or "latest")
         print(f"{job.run}: going on after step {job.step}", flush=True)
     else:
         if name is None or "data" not in given:
-            raise VieteError("give a CARD and --data FILE, or -o RUN/ --resume to go on")
+            raise VieteError("give a CARD and --data FILE, or -o RUN/ --resume to continue a run")
         words = ""
         if source.is_model:
             start, words = starting_point(source, "tokenizer" in given)
@@ -144,8 +143,8 @@ def starting_point(source: SourceOptions, has_tokenizer: bool) -> tuple[dict[str
     tokenizer = (path if path.is_dir() else path.parent) / "tokenizer.json"
     if not has_tokenizer and not tokenizer.is_file():
         raise VieteError(
-            f"{source.name} has no tokenizer.json, by which its weights know the tokens; say which "
-            f"with --tokenizer"
+            f"{source.name} has no tokenizer.json, so the tokens of its weights are unknown; name "
+            f"a tokenizer with --tokenizer"
         )
     words = f"{source.name}: a new run from {where}, with a fresh optimiser"
     return {"weights": str(weights), "tokenizer": str(tokenizer)}, words
@@ -242,6 +241,7 @@ def plot(
 
     picture = plot_runs(runs)
     target = output or runs[0] / "loss.svg"
+    format_of(None, target, ("svg",))
     emit(svg_file(picture), target)
     if len(runs) == 1:
         print("\n".join(plot_text(runs[0])))
