@@ -90,3 +90,17 @@ def test_a_cards_own_words_for_its_names_stay() -> None:
         assert "what is added" in write_architecture(card, form), form
     for form in ("latex", "typst"):
         assert "what is added" in write_article(card, form), form
+
+
+@pytest.mark.parametrize("meaning", ["float", "exact"])
+def test_values_of_a_run_are_written_in_the_format_of_the_file(
+    tmp_path: Path, meaning: str
+) -> None:
+    run = ["run", "letters-attention", "-t", "a b a", "--all", "--meaning", meaning]
+    begins = {"html": "<!doctype html>", "tex": r"\documentclass", "md": "", "txt": ""}
+    for suffix, begin in begins.items():
+        file = tmp_path / f"all.{suffix}"
+        assert viete(*run, "-o", file).err == f"written: {file}\n"
+        text = file.read_text("utf-8")
+        assert text.startswith(begin) and "logits" in text
+    assert (tmp_path / "all.md").read_text("utf-8") != (tmp_path / "all.txt").read_text("utf-8")

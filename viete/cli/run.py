@@ -10,14 +10,17 @@ import typer
 
 from viete.cli.cutting import given_values
 from viete.cli.inputs import InputOptions, NumberOptions, split_names
-from viete.cli.output import Output, emit, format_option
+from viete.cli.output import Output, emit, format_of, format_option
 from viete.cli.running import estimate, started
 from viete.cli.source import SourceOptions
 from viete.cli.weights import WeightOptions
-from viete.document.columns import terminal_width
+from viete.document.columns import WIDTH, terminal_width
 from viete.document.rendering import PAGES, render
 from viete.errors import VieteError
 from viete.graph.card import CardData
+from viete.notation.printer import show_symbol
+
+FORMATS = (*PAGES, "svg")
 
 
 def run(
@@ -36,10 +39,7 @@ def run(
     ] = None,
     *,
     number: NumberOptions,
-    form: Annotated[
-        str | None,
-        format_option((*PAGES, "svg"), "The format of exact numbers; svg draws the values."),
-    ] = None,
+    form: Annotated[str | None, format_option(FORMATS)] = None,
     output: Output = None,
 ) -> None:
     """Run a card or a model on an input and print values: the last one, or those that you name.
@@ -52,14 +52,11 @@ def run(
     exact = number.meaning == "exact"
     if save is not None and number.meaning != "float":
         raise VieteError(f"--meaning {number.meaning} cannot be combined with --save")
-    if form is None and output is not None and output.suffix == ".svg":
-        form = "svg"
+    form = format_of(form, output, FORMATS)
     if form == "svg" and number.meaning != "float":
         raise VieteError(
             f"--format svg draws floats, so it cannot be combined with --meaning {number.meaning}"
         )
-    if form not in (None, "svg") and not exact:
-        raise VieteError("--format needs --meaning exact")
     card, model = source.opened(weights, number.dtype, number.device)
     ids, given = (
         inputs.ids(card, model),
@@ -72,14 +69,17 @@ def run(
     arrays = weights.arrays(card, model, number.meaning != "float", number.dtype, number.device)
     result = started(card, model, arrays, number.meaning, given)(ids, names)
     if everything:
-        shown = list(dict.fromkeys(e.left.symbol.key for e in card.equations))
+        named = dict.fromkeys(show_symbol(e.left.symbol) for e in card.equations)
+        shown = [name for name in named if name in result]
+    elif show is not None or save is not None:
+        shown = wanted
     else:  # what a person most likely wants to see of all values is the last
-        shown = wanted if show is not None or save is not None else list(result)[-1:]
+        shown = [result.symbol_text(name) for name in list(result)[-1:]]
     if exact:
         from viete.report.exact_values import report
 
         exactly: Any = result
-        emit(report(exactly, shown, number.digits, number.unfold or 0, form or "text"), output)
+        emit(report(exactly, shown, number.digits, number.unfold or 0, form), output)
     else:
         from viete.evaluate.answer_page import answer_blocks
 
@@ -92,9 +92,8 @@ def run(
             letters = sorted(card.loop_letters)
             text = svg_file(stacked([draw(a, letters) for a in answers], card.title).svg)
         else:
-            text = render(
-                [block for a in answers for block in answer_blocks(a, terminal_width())], "text"
-            )
+            width = terminal_width() if output is None else WIDTH
+            text = render([block for a in answers for block in answer_blocks(a, width)], form)
         if save is not None:  # only when nothing can fail any more
             save_values(result, save)
             print(f"written: {save} ({len(result)} values)", file=sys.stderr)
