@@ -110,4 +110,5 @@ def test_a_comparison_of_sums() -> None:
     assert reason(1 + e + e**2 - 2 * e**3 - 4 * e**4) is None  # too long to be seen
     assert is_evident(4 * e / (1 + e)) and is_evident(-((e - 3) ** 2)) and is_evident(N(3))
     assert is_evident((2 + e**3) / (1 + e**3)) and is_evident(-N(2).sqrt())
+    assert not is_evident(N(Fraction(1, 2)).log()) and reason(N(3).log() - 1) is None
     assert not is_evident((e - 2) / (1 + e)) and not is_evident(N(6).sqrt() - 2)

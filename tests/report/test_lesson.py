@@ -34,6 +34,7 @@ from viete.report.lesson.data import lesson_data
 from viete.report.lesson.document import Lesson, LessonStep, document, write_lesson
 from viete.report.lesson.lines import with_family
 from viete.report.lesson.making import Maker, lesson, run_to_the_end
+from viete.train.fitting import with_loss, with_loss_weights
 
 VARIED = [name for name in shipped() if name not in ALIKE]
 
@@ -213,6 +214,18 @@ def test_why_the_prediction_is_the_greatest(weight: list[list[int]], why: str) -
     entries = np.array([[Fraction(x) for x in row] for row in weight], dtype=object)
     found = lesson(model, [0], literal_fractions(model) | {"W": entries})
     assert f"the model predicts token 0, because {why}." in found.predicted[0]
+
+
+def test_only_inputs_that_a_step_reads_are_told() -> None:
+    """Targets and the weights of a loss are told in a lesson on the loss; w is no row of words."""
+    card, weights = small("exact-lesson")
+    trained = with_loss_weights(with_loss(card))
+    assert len(trained.inputs) == 3
+    (said,) = lesson(trained, [0, 1], weights).reads
+    assert said == "The model reads `a` `b`, as the numbers $t$ = (0, 1)."
+    _, target, counts = (i.name for i in trained.inputs)
+    (said,) = lesson(trained, [0, 1], weights, inputs={target: [1, 0]}).reads
+    assert f"`b` `a`, as the numbers ${target}$ = (1, 0) and the numbers ${counts}$" in said
 
 
 def test_heads_that_are_alike_are_one_line() -> None:

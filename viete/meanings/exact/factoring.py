@@ -34,6 +34,7 @@ from viete.notation.tree import Apply, Expr, Num
 
 MOST_FACTORED, MOST_DEGREE = 12, 40  # terms and degree of a polynomial that is factored
 MOST_COMPARED = 4  # terms on the two sides of a comparison
+POSITIVE = ("e", "exp", "pi", "root", "prime")  # kinds of atoms: a logarithm may be negative
 
 
 @dataclass(frozen=True)
@@ -171,6 +172,8 @@ def is_evident(x: Quotient) -> bool:
 
 def undecided(x: Quotient) -> list[Terms] | None:
     """The factors on which a number's sign depends; None for a number without factors."""
+    if any(a.kind not in POSITIVE for a in atoms_of(x.num, x.den)):
+        return None
     if all(len({c > 0 for c in t.values()}) == 1 for t in (x.num, x.den)):
         return []
     found = factored(x)

@@ -13,7 +13,7 @@ from viete.evaluate.schedule import Step as Turn
 from viete.evaluate.schedule import member_name
 from viete.graph.card import Input
 from viete.notation.printer import show, show_equation
-from viete.notation.tree import Expr, Ref
+from viete.notation.tree import Expr, Ref, walk
 from viete.report.lesson.document import Lesson, LessonPart, LessonStep
 from viete.report.lesson.formulas import NumberFormulas
 from viete.report.lesson.outline import Outline, Station
@@ -106,10 +106,12 @@ class Teller:
         return f"{j} ({self.token(self.text[j])})" if known else str(j)
 
     def ids(self) -> list[tuple[Input, list[int]]]:
-        """The inputs that are token ids, with their ids."""
+        """The inputs of whole numbers that a told equation reads, with their numbers."""
+        read = {x.key for t in self.turns for x in walk(t.equation.right) if isinstance(x, Ref)}
         return [
             (i, [int(k) for k in host(self.run.store[i.name, ()].array)]) for i in self.model.inputs
-            if i.high is not None and len(i.shape) == 1 and (i.name, ()) in self.run.store
+            if i.high is not None and len(i.shape) == 1 and i.name in read
+            and (i.name, ()) in self.run.store
         ]  # fmt: skip
 
     def at(self, e: Expr, turn: Turn) -> Expr:
@@ -128,7 +130,8 @@ class Teller:
         """The input, in words."""
         out = []
         for i, ids in self.ids():
-            text = " ".join(map(self.token, ids)) if self.has_words() else ""
+            tokens = i.high == self.model.inputs[0].high and self.has_words()
+            text = " ".join(map(self.token, ids)) * tokens
             name, numbers = show(Ref(i.symbol), self.style), ", ".join(map(str, ids))
             row = f"${name}$ = ({numbers})"
             out.append(f"{text}, as the numbers {row}" if text else f"the numbers {row}")
