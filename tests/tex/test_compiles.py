@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.command_line import viete
+from tests.docs.test_shown import blocks
 from viete.cards.catalogue import shipped
 
 pytestmark = pytest.mark.tex
@@ -57,15 +58,10 @@ def of(card: str) -> list[str]:
 
 @pytest.mark.parametrize("card", CARDS)
 def test_an_export(card: str, tmp_path: Path) -> None:
-    """The exported file goes into somebody's paper: between a preamble and an end."""
-    viete("export", card, "--to", "latex", "-o", tmp_path / "part.tex")
-    text = (tmp_path / "part.tex").read_text("utf-8")
-    if "\\documentclass" not in text:
-        text = (
-            "\\documentclass{article}\n\\usepackage{amsmath,amssymb,booktabs}\n"
-            f"\\begin{{document}}\n{text}\n\\end{{document}}\n"
-        )
-    (tmp_path / "page.tex").write_text(text, "utf-8")
+    """The exported article is a part of the paper that the guide shows."""
+    viete("export", card, "--to", "latex", "-o", tmp_path / "model.tex")
+    paper = next(b.text for b in blocks("guides/export.md") if b.file == "paper.tex")
+    (tmp_path / "page.tex").write_text(paper, "utf-8")
     compiles(tmp_path / "page.tex")
 
 
