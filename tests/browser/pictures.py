@@ -1,4 +1,4 @@
-"""The pictures of docs/guides/exploring.md and of the README: pages as Chromium shows them.
+"""Pictures of the guides to exploring and to features and of the README: pages in Chromium.
 
 make pictures
 """
@@ -11,6 +11,7 @@ from pathlib import Path
 
 import viete as vt
 from tests.browser.devtools import look
+from tests.command_line import viete
 from viete.explore.data import page_data
 from viete.explore.page_file import page_html
 
@@ -25,6 +26,7 @@ TO = """(async () => {
 NAMED = """[...document.querySelectorAll(".segmented button")]
   .find((b) => b.textContent === "%s")?.click()"""
 ENTRY = "document.querySelector(\".v-value.main [data-at='1,1']\").click()"
+WHOLE = "document.documentElement.style.overflow = 'hidden'"  # no bar to scroll
 # name, card, step, what is clicked there, width, height, dark
 PICTURES = (
     ("attention", "exact-lesson", 6, ENTRY, 1280, 800, False),
@@ -34,6 +36,10 @@ PICTURES = (
     ("phone", "exact-lesson", 6, "0", 390, 800, False),
     ("phone-dark", "exact-lesson", 13, "0", 390, 800, True),
 )
+FEATURES = (
+    "features", "two-layers", "--put", "docs/models/features", "--texts",
+    "docs/models/repeats.txt", "--feature", "46,44", "-o",
+)  # fmt: skip
 TOKENS = {
     "exact-lesson": [0, 1],
     "dialog-heads": [7, 4, 11, 11, 14],
@@ -56,6 +62,9 @@ def main(folder: Path) -> None:
                          expression=code)  # fmt: skip
             assert found["thrown"] is None and not found["events"], found
             print(f"{picture}: {picture.stat().st_size / 1000:.0f} kB")
+        viete(*FEATURES, made)
+        look(Path(made) / "feature-46.html", width=1000, height=1030, dark=False,
+             expression=WHOLE, picture=folder / "feature.webp")  # fmt: skip
 
 
 if __name__ == "__main__":

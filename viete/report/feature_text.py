@@ -50,7 +50,7 @@ def index_blocks(
     ]
     return [
         heading(1, title),
-        table(["", ""], [[a, b] for a, b in sentences(m, s)]),
+        table(["number", "meaning"], [[a, b] for a, b in sentences(m, s)]),
         heading(2, "What writes most"),
         table(["feature", "of all that is written", "active", "greatest"], rows),
     ]
