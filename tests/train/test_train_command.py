@@ -9,6 +9,8 @@ import pytest
 from tests.command_line import instead, viete
 from viete.cli.app import command
 from viete.errors import VieteError
+from viete.train.metrics import METRICS
+from viete.train.plot_text import plot_text
 
 SMALL = ["train", "dialog-transformer", "--data", "dialogs", "--set", "d=8", "--batch", "2",
          "--log-every", "2"]  # fmt: skip
@@ -35,6 +37,13 @@ def test_train_go_on_and_plot(tmp_path: Path) -> None:
     assert {p.name for p in tmp_path.iterdir()} >= {
         "card.md", "config.json", "tokenizer.json", "metrics.jsonl", "checkpoints"
     }  # fmt: skip
+
+
+def test_the_legend_of_a_plot_names_what_is_drawn(tmp_path: Path) -> None:
+    for key, sign in (("loss", "● training loss"), ("validation", "○ validation loss")):
+        (tmp_path / METRICS).write_text(f'{{"step": 1, "{key}": 2.0}}\n')
+        *_, legend = plot_text(tmp_path)
+        assert legend.strip() == sign
 
 
 def test_a_loss_that_ends_far_above_its_lowest(tmp_path: Path) -> None:

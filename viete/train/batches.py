@@ -65,9 +65,10 @@ class Batches:
         cut = int(len(data) * (1 - s.validation))
         self.first, self.last = (0, cut) if part == "train" else (cut, len(data))
         if self.last - self.first < n + 1:
+            without = ", or hold none out with --validation 0" * (part != "train")
             raise VieteError(
                 f"{data.name}: its {part} part has {self.last - self.first} tokens, and a window "
-                f"takes {n + 1}; give more text or a shorter length"
+                f"takes {n + 1}; give more text or a smaller --length{without}"
             )
 
     def sequences(self, starts: Ids) -> EpochOrder:
@@ -86,7 +87,7 @@ class Batches:
             raise VieteError(
                 f"{self.data.name}: {one} {k + 1} has {int(lengths.max())} tokens before its "
                 f"last, and {self.title} takes {self.length}; {one}s are not cut: make the "
-                f"context longer or leave the {one} out"
+                f"context longer with --length, or leave the {one} out"
             )
         if s.loss_on == "assistant" and self.takes.weights is None:
             raise VieteError(
