@@ -42,6 +42,7 @@ FRAMED = HERE / "static" / "framed.js"
 FENCE = re.compile(r"^```embed\n(.*?)^```$", re.M | re.S)
 TITLED = re.compile(r'^```(?!diff)\w+ title="([^"]+)"\n(.*?)^```$', re.M | re.S)
 OPTION = re.compile(r"(title|height|at): +(.+)")
+UNBROKEN = re.compile(r"(?<= )-[\w-]+")  # an option of a command: kept on one line
 FRAME = (
     '<figure class="embedded"><iframe src="{url}" title="{title}" loading="lazy" '
     'style="height: {height}" data-height="{height}" data-at="{at}"></iframe>'
@@ -73,7 +74,8 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any, **_: Any
         elif file.content_string != content:
             raise PluginError(f"{page.file.src_uri}: {m[0]}\n{uri} is made by another block too")
         return (FRAME if name.endswith(".html") else PICTURE).format(
-            url=escape(get_relative_url(file.url, page.file.url)), command=escape(commands[-1]),
+            url=escape(get_relative_url(file.url, page.file.url)),
+            command=UNBROKEN.sub(r'<span class="unbroken">\g<0></span>', escape(commands[-1])),
             title=escape(options.get("title") or title_of(content)), at=options.get("at", ""),
             height=options.get("height", "38rem"),
         )  # fmt: skip
