@@ -46,6 +46,15 @@ def test_the_legend_of_a_plot_names_what_is_drawn(tmp_path: Path) -> None:
         assert legend.strip() == sign
 
 
+def test_a_plot_fits_the_terminal(tmp_path: Path) -> None:
+    steps = (f'{{"step": {k}, "loss": {1 / k}}}\n' for k in range(1, 90))
+    (tmp_path / METRICS).write_text("".join(steps))
+    assert [max(map(len, plot_text(tmp_path, w))) for w in (40, 60, 200)] == [40, 60, 67]
+    said = refused("plot", tmp_path, "-o", tmp_path / "loss.png")
+    assert "writes no .png files; give .svg" in said
+    assert [x.name for x in tmp_path.iterdir()] == [METRICS]
+
+
 def test_a_loss_that_ends_far_above_its_lowest(tmp_path: Path) -> None:
     """The last steps are compared, also with what a run had before it went on; rates that learn
     are left in peace."""

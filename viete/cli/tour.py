@@ -14,7 +14,7 @@ import typer
 
 from viete.cli.help import broken
 from viete.cli.train import set_threads
-from viete.document.columns import terminal_width, wrapped
+from viete.document.columns import fitting_lines, terminal_width, wrapped
 from viete.errors import VieteError, os_refusals
 
 MOST = 22  # lines of one output; a longer one is shown without its blank lines
@@ -133,8 +133,11 @@ def tour(
         for line in part.commands:
             print(f"\n$ {broken(line, width)}\n", flush=True)
             play(viete, line, part)
-    print(f"\nThat was the tour. Open {folder / 'lesson.html'} and {folder / 'pythia.svg'}.")
-    print("viete --help lists the commands, and viete COMMAND --help has examples of each.")
+    end = (
+        f"That was the tour. Open {folder / 'lesson.html'} and {folder / 'pythia.svg'}.",
+        "viete --help lists the commands, and viete COMMAND --help has examples of each.",
+    )
+    print("", *fitting_lines(end, width), sep="\n")
 
 
 def play(viete: Any, line: str, part: StoryPart) -> None:

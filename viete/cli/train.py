@@ -17,7 +17,7 @@ import typer
 
 from viete.cli.output import emit, format_of, output_option
 from viete.cli.source import SourceOptions
-from viete.document.columns import fitting_lines, table_width
+from viete.document.columns import fitting_lines, table_width, terminal_width
 from viete.errors import VieteError, VieteWarning
 from viete.train.settings import Settings, load_settings, option
 
@@ -244,4 +244,4 @@ def plot(
     format_of(None, target, ("svg",))
     emit(svg_file(picture), target)
     if len(runs) == 1:
-        print("\n".join(plot_text(runs[0])))
+        print("\n".join(plot_text(runs[0], terminal_width())))
