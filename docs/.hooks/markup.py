@@ -13,6 +13,7 @@ from viete.document.colours import svg_file
 
 _TABLE = re.compile(r"<table>(.*?)</table>", re.S)
 _NO_HEAD = re.compile(r"<thead>\s*<tr>(?:\s*<th[^>]*></th>)+\s*</tr>\s*</thead>\s*")
+_NAME = re.compile(r"(?<=<code>)[\w./]{15,}(?=</code>)")  # of a module or a file: breaks in it
 _SHORT = re.compile(r"<code>([^<]{1,14})</code>")
 _SECTION = re.compile(
     r'aria-labelledby="__nav_\w+"( aria-expanded="\w+">\s*<label [^>]*>\s*<span [^>]*></span>\s*)'
@@ -42,6 +43,7 @@ def on_page_content(html: str, **_: Any) -> str:
     def boxed(m: re.Match[str]) -> str:
         inside = _EMPTY.sub(r"<td\1></td>", _NO_HEAD.sub("", m[1]))
         inside = inside.replace(r"\|", "|")  # which in code would keep its backslash
+        inside = _NAME.sub(lambda m: re.sub(r"[._/](?=\w)", r"\g<0><wbr>", m[0]), inside)
         return f'<div class="columns"><table class="plain">{inside}</table></div>'
 
     html = _CODE.sub(lambda m: m[1] + wrapped(m[2]) + m[3], _TABLE.sub(boxed, html))

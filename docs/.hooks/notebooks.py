@@ -19,7 +19,7 @@ def on_files(files: Any, config: Any) -> Any:
         cells = json.loads(Path(notebook.abs_src_path).read_text("utf-8"))["cells"]
         pictures: dict[str, str] = {}
         text = "\n\n".join(part for cell in cells for part in parts(cell, place, pictures))
-        text += f'\n\n<a href="{Path(place).name}.ipynb" download>The notebook itself</a>\n'
+        text += f'\n\n<a href="{Path(place).name}.ipynb" download>Download this notebook</a>\n'
         files.append(File.generated(config, f"{place}.md", content=text))
         for uri, picture in pictures.items():
             files.append(File.generated(config, uri, content=picture))

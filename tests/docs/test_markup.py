@@ -33,6 +33,13 @@ def test_a_tag_over_several_lines_is_opened_in_each() -> None:
     )
 
 
+def test_a_long_name_in_a_table_may_break_at_its_signs() -> None:
+    page = "<code>viete.ask.top_terms</code><table><td><code>{}</code></td></table>"
+    shown = markup.on_page_content(page.format("viete.ask.top_terms"))
+    assert "<code>viete.<wbr>ask.<wbr>top_<wbr>terms</code></td>" in shown
+    assert shown.startswith("<code>viete.ask.top_terms</code>")
+
+
 def test_only_code_in_blocks_is_changed() -> None:
     page = f"<p><code>{LONG}</code></p><pre><span></span><code>{LONG}</code></pre>"
     wrapped = f"<pre><span></span><code>{WRAPS.format(2, LONG)}</code></pre>"

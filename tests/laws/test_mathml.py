@@ -115,6 +115,16 @@ def test_signs_of_somebodys_prose_have_an_operators_place() -> None:
     assert len(bars) == 4 and len(set(bars)) == 1 and "false" in bars[0]
     assert "≤</mo>" in math("a ≤ b").replace("&#x02264;", "≤")
     assert re.search(r"<mo lspace[^>]*>mod</mo>", math(r"a \bmod p"))
+    assert "<mo>;</mo>" in math("LN(x; γ)") and "<mi>…</mi>" in math("1, …, N")
+
+
+@pytest.mark.parametrize(
+    ("prose", "spaces"),
+    [("20 wave(4)", 1), ("x_1 wave(4)", 1), ("x[2] wave_{ab}", 1), (r"\partial loss", 0),
+     ("a + wave(4)", 0), (r"\log_2 x", 0)],
+)  # fmt: skip
+def test_a_word_of_somebodys_prose_stands_apart_from_a_factor(prose: str, spaces: int) -> None:
+    assert math(prose).count("<mspace") == spaces
 
 
 @pytest.mark.parametrize("word", ["softmax", "logits", "ReLU", "LN", "mean", "answer"])

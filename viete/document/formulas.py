@@ -25,6 +25,9 @@ OPERATORS = "·;"  # beside the mathematical signs
 FUNCTIONS = ("log", "ln", "exp", "sin", "cos", "tan")  # a thin space before a bare argument
 BARS = ("|", "\u2016", "\u2223", "\u2225")
 THIN = '<mspace width="0.17em"/>'
+ROWS = ("math", "mrow", "mtd", "mstyle", "msqrt")  # whose parts stand side by side
+FACTORS = ("mi", "mn", "msub", "msup", "msubsup")
+CLOSING = (")", "]", "⟩", "|")
 NAMESPACE = "{http://www.w3.org/1998/Math/MathML}"
 
 
@@ -93,7 +96,7 @@ def converted(latex: str) -> ElementTree.Element | None:
 
     try:
         latex = _WITH_LOW_LINE.sub(r"\\mathrm", upright(latex))
-        return with_operators(ElementTree.fromstring(convert(latex)))
+        return with_spaces(with_operators(ElementTree.fromstring(convert(latex))))
     except Exception:  # of whatever kind: a card's prose may hold any LaTeX
         return None
 
@@ -108,6 +111,30 @@ def with_operators(root: ElementTree.Element) -> ElementTree.Element:
             elif text in OPERATORS or category(text) == "Sm":
                 e.tag = NAMESPACE + "mo"
     return root
+
+
+def with_spaces(root: ElementTree.Element) -> ElementTree.Element:
+    """A word such as ``softmax`` stands apart from a factor before it: ``2 softmax(x)``."""
+    for row in list(root.iter()):
+        if row.tag.removeprefix(NAMESPACE) in ROWS:
+            for k in range(len(row) - 1, 0, -1):
+                if is_word(row[k]) and is_factor(row[k - 1]):
+                    row.insert(k, ElementTree.Element(NAMESPACE + "mspace", width="0.17em"))
+    return root
+
+
+def is_factor(e: ElementTree.Element) -> bool:
+    """Whether an element may be the end of a factor."""
+    tag, text = e.tag.removeprefix(NAMESPACE), e.text
+    return text in CLOSING if tag == "mo" else tag in FACTORS and text not in (*NO_OPERATORS, "Δ")
+
+
+def is_word(e: ElementTree.Element) -> bool:
+    """Whether an element is a name of several letters, perhaps with an index."""
+    tag, text = e.tag.removeprefix(NAMESPACE), e.text or ""
+    if tag in ("msub", "msup", "msubsup"):
+        return len(e) > 0 and is_word(e[0])
+    return tag in ("mi", "mo") and len(text) > 1 and text.isalpha() and text != "mod"
 
 
 def checked(e: ElementTree.Element, first: bool = False) -> str:
@@ -131,7 +158,7 @@ def checked(e: ElementTree.Element, first: bool = False) -> str:
     for child in e:
         opens = before is None or before in OPENING
         tag = child.tag.removeprefix(NAMESPACE)
-        inner += THIN if before in FUNCTIONS and tag != "mo" else ""
+        inner += THIN if before in FUNCTIONS and tag != "mo" and name in ROWS else ""
         inner += checked(child, opens) + escape(child.tail or "")
         before = child.text if tag == "mo" or child.text in FUNCTIONS else ""
     if name not in _ELEMENTS:
