@@ -27,11 +27,14 @@ def binder(parser: Parser, op: str, t: Token) -> Expr:
             continue
         for tokens in (item.tokens for item in items):
             if tokens[0].kind != "word":
-                raise parser.error(f"{op} needs an index letter below it", tokens[0])
+                raise parser.error(f"{op} needs an index letter below it; a range is written "
+                                   f"{op}_{{j=4}}^{{n-1}}", tokens[0])  # fmt: skip
             letters.append(tokens[0].text)
             if len(tokens) > 1:
                 if tokens[1].text != "=" or len(tokens) < 3:
-                    raise parser.error("expected a lower bound such as i = 1", tokens[1])
+                    letter = tokens[0].text
+                    raise parser.error(f"a range has both bounds: {op}_{{{letter}=4}}^{{n-1}}",
+                                       tokens[1])  # fmt: skip
                 lower.append(parser.inside(Script(sign, tuple(tokens[2:]), True)))
         letters[-1] += parser.primes()
     if not letters:
