@@ -1,11 +1,15 @@
-/** Arrow keys step, wherever the focus is not in a field, a matrix or a scrolled pane of its own. */
+/**
+ * Arrow keys step, wherever the focus is not in a field, a matrix or a scrolled pane of its own. Where
+ * the page is all that the window shows, they step also while nothing has the focus.
+ */
 import { go } from "./pipeline.js";
 
 /** @typedef {import("./context.js").Context} Context */
 
 /** @param {Context} ctx */
 export function keyboard(ctx) {
-  ctx.root.addEventListener("keydown", (event) => {
+  const listener = ctx.root.parentElement === document.body ? document.body : ctx.root;
+  listener.addEventListener("keydown", (event) => {
     const target = /** @type {Element} */ (event.target);
     if (target.closest("input, textarea, select, [role=grid]") || event.altKey || event.ctrlKey || event.metaKey) return;
     if (event.key === "Escape" && ctx.state.entry) ctx.store.set({ entry: null });

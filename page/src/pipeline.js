@@ -60,7 +60,7 @@ function groups(ctx) {
       while (g + 1 < found.length && sameBlock(steps[found[g + 1].from], step)) to = found[++g].to;
       items.push(folded(ctx, group.from, to));
     } else {
-      items.push(open(ctx, group, inBlock ? `${group.part} · ${blockName(step)}` : group.part));
+      items.push(open(ctx, group, [group.part, blockName(step)].filter(Boolean).join(" · ")));
     }
   }
   if (!ctx.lesson) return items;
