@@ -217,6 +217,8 @@ def test_every_meaning(meaning: str) -> None:
     ("x^1_{j+k}", "the letter j counts no rows"),
     ("mean_q(x^1)", "the letter q counts no rows, columns, heads or blocks here"),
     ("x^1_{j+9}", "index 4 is outside"),
+    ("mean_{j ≥ 2}(x^1_j)", "a range has both bounds: mean_{j=4}^{n-1}"),
+    ("mean_{2≤j≤3}(x^1_j)", "mean needs an index letter below it; a range is written mean_{j=4}"),
 ])  # fmt: skip
 def test_what_is_refused(question: str, message: str) -> None:
     made = PYTHIA.run(TEXTS[0], WEIGHTS)
