@@ -77,7 +77,7 @@ def test_stepping_with_buttons_and_keys(lesson: Path) -> None:
     found = ask(lesson, """
         const states = () => all(".v-pipe [data-step]").map((c) => c.className.split(" ")[1]);
         const first = states();
-        await step(2); key("ArrowRight"); key("ArrowLeft"); key("ArrowRight");
+        await step(2); key("ArrowRight"); key("ArrowLeft"); key("ArrowRight", document.body);
         return {first, after: states(),
                 now: one(".v-equations [aria-current=step]").dataset.defines,
                 row: one(".v-register tr.now").dataset.member,
