@@ -59,23 +59,38 @@ def display_width(text: str) -> int:
     return len(upright) + sum(unicodedata.east_asian_width(c) in "WF" for c in upright)
 
 
+class Unread(OSError):
+    """Nobody reads the output any more: the other end of the pipe, such as head, is closed.
+
+    It has no number: for that of BrokenPipeError, typer would end the program as failed.
+    """
+
+
 class Screen:
     """A text stream that writes control characters as text, except line breaks and tabs.
 
     What the stream's encoding does not have is written out too, instead of ending the command.
+    Without a stream, where the caller has closed it, nothing is written. Raises Unread where nobody
+    reads.
     """
 
-    def __init__(self, stream: TextIO) -> None:
-        self.stream = stream
+    def __init__(self, stream: TextIO | None) -> None:
+        self.stream = open(os.devnull, "w", encoding="utf-8") if stream is None else stream
 
     def write(self, text: str) -> int:
         shown = STEERING.sub(lambda m: escaped(m[0]), text)
         known = self.stream.encoding or "utf-8"
-        self.stream.write(shown.encode(known, "backslashreplace").decode(known))
+        try:
+            self.stream.write(shown.encode(known, "backslashreplace").decode(known))
+        except BrokenPipeError as error:
+            raise Unread(error.strerror) from None
         return len(text)
 
     def flush(self) -> None:
-        self.stream.flush()
+        try:
+            self.stream.flush()
+        except BrokenPipeError as error:
+            raise Unread(error.strerror) from None
 
     def __getattr__(self, name: str) -> object:
         return getattr(self.stream, name)
@@ -127,6 +142,7 @@ __all__ = [
     "STEERING",
     "Screen",
     "Tell",
+    "Unread",
     "columns",
     "display_width",
     "in_place",

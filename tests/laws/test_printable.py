@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import shlex
+import subprocess
+import sys
 import zipfile
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
@@ -159,6 +162,14 @@ def test_a_drawing_has_colours_on_a_terminal(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("NO_COLOR", "1")
     viete(*asked, stdout=(plain := Terminal()))
     assert plain.getvalue() == viete(*asked).out and "\x1b" not in plain.getvalue()
+
+
+@pytest.mark.parametrize("output", ["| true", ">&-"])
+def test_nobody_needs_to_read_the_output(output: str) -> None:
+    program = f"{shlex.quote(sys.executable)} -m viete sample letters-table -t a -n 3"
+    line = f"set -o pipefail; {program} {output}"
+    ended = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
 
 
 # -- names in files --------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ def run() -> None:
     from contextlib import redirect_stderr, redirect_stdout
 
     from viete.errors import VieteError, VieteWarning
-    from viete.printable import Screen
+    from viete.printable import Screen, Unread
 
     with redirect_stdout(Screen(sys.stdout)), redirect_stderr(Screen(sys.stderr)):
         try:
@@ -44,7 +44,7 @@ def run() -> None:
                 sys.stdout.flush()  # where it cannot be written, that is still to be said
         except VieteError as error:
             fail(str(error))
-        except BrokenPipeError:  # the reader of our output, such as head, has seen enough
+        except (Unread, BrokenPipeError):  # the reader of our output has seen enough
             silence()
             sys.exit(0)
         except OSError as error:  # files have sentences of their own: what is left is our output
