@@ -7,6 +7,7 @@ passes `printable`, and everything that a command prints passes `Screen`.
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import sys
@@ -75,7 +76,7 @@ class Screen:
     """
 
     def __init__(self, stream: TextIO | None) -> None:
-        self.stream = open(os.devnull, "w", encoding="utf-8") if stream is None else stream
+        self.stream = io.StringIO() if stream is None else stream
 
     def write(self, text: str) -> int:
         shown = STEERING.sub(lambda m: escaped(m[0]), text)
