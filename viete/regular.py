@@ -43,7 +43,7 @@ def read_object(path: Path, what: str, most: int = SETTINGS) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise VieteError(f"{path} is not JSON: {str(error)[:200]}") from None
     if not isinstance(found, dict):
-        raise VieteError(f"{path} holds no JSON object, so it is no {what}")
+        raise VieteError(f"{path} holds no JSON object, so it is not a {what}")
     return found
 
 

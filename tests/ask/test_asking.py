@@ -199,8 +199,11 @@ def test_derivatives_are_parts_of_formulas() -> None:
         ("∂(logits_{-1})/∂x^2", "can be differentiated, and this is .V."),
         ("∂(logits_{-1,5})", "write a derivative as a quotient"),
         ("∂x^2", "write a derivative as a quotient"),
-        ("∂(logits_{-1,5})/∂Δx^2", "a derivative is taken by a value that an equation computes"),
-        ("∂(logits_{-1,5})/∂(x^2 + x^1)", "a derivative is taken by a value"),
+        (
+            "∂(logits_{-1,5})/∂Δx^2",
+            "a derivative is taken with respect to a value that an equation computes",
+        ),
+        ("∂(logits_{-1,5})/∂(x^2 + x^1)", "a derivative is taken with respect to a value"),
         ("∂(∂(logits_{-1,5})/∂x^2_{0,0})/∂x^1", "a derivative of a derivative is not derived"),
         ("∂(x^1_{0,0})/∂logits", "no equation leads from one to the other"),
     ],

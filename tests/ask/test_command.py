@@ -136,7 +136,7 @@ def test_a_mean_over_the_texts_of_a_file_is_one_answer(
         values = [answer["value"] for answer in row["answers"]]
         np.testing.assert_allclose(values, [one - mean[2], mean[2]], rtol=1e-5, atol=1e-8)
     for question, why in {
-        "mean_{texts}(x^2)": "the texts have different lengths, and x^2 another shape on each",
+        "mean_{texts}(x^2)": "so x^2 has a different shape on each, and the mean is undefined",
         "A^{2,h}_{-1,0} - mean_{texts}(A^{2,h}_{-1,0})": "must be one value; write numbers for h",
         "logits_{-1,5} + sum_{texts}(n) with x^2_{-1} = mean_{texts}(x^2_{-1})":
             "a value over texts must stand before 'with'",

@@ -39,7 +39,7 @@ def test_what_has_no_text_says_so() -> None:
     model = reader("bytes")
     with pytest.raises(vt.VieteError, match="a text without tokens"):
         model.run("I live")['T("")']
-    with pytest.raises(vt.VieteError, match="only a model with a tokenizer"):
+    with pytest.raises(vt.VieteError, match="needs a model with a tokenizer"):
         model.card.run([1, 2], model.weights)['T("I")']
 
 

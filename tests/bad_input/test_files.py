@@ -68,7 +68,7 @@ CONFIGS = [
     ("a text for a number", {"hidden_size": "wide"}, "hidden_size gives d, so it must be a number"),
     ("a list for a number", {"hidden_size": [8]}, "hidden_size gives d, so it must be a number"),
     ("a truth value", {"hidden_size": True}, "hidden_size gives d, so it must be a number"),
-    ("nothing", {"hidden_size": None}, "hidden_size is missing, which gives d"),
+    ("nothing", {"hidden_size": None}, "hidden_size is missing, so d has no value"),
     ("infinity", {"hidden_size": float("inf")}, "hidden_size gives d, so it must be a number"),
     ("another activation", {"hidden_act": "mish"}, "hidden_act is mish"),
 ]

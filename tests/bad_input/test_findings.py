@@ -47,13 +47,13 @@ REFUSED: list[tuple[str, Callable[[], Any], str]] = [
     ("two claims about an edge", lambda: M.scrub(TWICE, SQUARE, TEXTS), "has a claim already"),
     ("a probe of no number", lambda: probe("log(x^1_{-1})", "t_0 > 2"), "is not finite on this"),
     ("of lists", lambda: probe("x^1_{-1}", [[1, 2]] * 8), "label is a word or a number"),
-    ("of huge numbers", lambda: probe("x^1_{-1}", BIG, kind="numbers"), "is not a finite number"),
+    ("of huge numbers", lambda: probe("x^1_{-1}", BIG, kind="numbers"), "must be a finite number"),
     ("with an infinite penalty", lambda: probe("x^1_{-1}", "t_0 > 2", penalty=np.inf), "finite"),
     ("class means of numbers", lambda: probe("x^1_{-1}", "t_0 / 2", method="means"), "of classes"),
     ("directions of no number", lambda: M.run([1, 2])["svd_2(log(x^1))"], "no directions"),
     ("components of no number", lambda: M.run([1, 2])["pca_2(log(x^1))"], "no components"),
     ("rows as wide as a text", lambda: PlaceValues(
-        M.card, M.weights, [place_of(M.card, "A^{1,1}")]), "as the text is long"),
+        M.card, M.weights, [place_of(M.card, "A^{1,1}")]), "are as long as the text"),
     ("features of no folder", lambda: coders_of("./nosuch"), "no file or folder ./nosuch"),
 ]
 # fmt: on

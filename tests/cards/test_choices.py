@@ -116,7 +116,7 @@ def test_a_member_is_a_card_like_any_other() -> None:
 
 def test_what_only_other_rows_need_may_be_missing() -> None:
     assert "w" not in member().sizes
-    assert refusal(act="scaled") == "the config: scale is missing, which gives s"
+    assert refusal(act="scaled") == "the config: scale is missing, so s has no value"
     assert member(act="tan").functions == ()
 
 
@@ -160,8 +160,8 @@ def test_conditions_are_short(kinds: str, condition: str) -> None:
         ({"surprise": 3}, "surprise is 3, and no equation of the card Family uses that"),
         ({"deep": {"er": "x"}}, "deep.er is x"),
         ({"odd": 1, "even": {"er": 2}}, "odd is 1, even.er is 2, and no equation of the card"),
-        ({"odd": 1, "even": 2}, "if you know that they are, accept odd, even"),
-        ({"hidden_size": None}, "hidden_size is missing, which gives d"),
+        ({"odd": 1, "even": 2}, "if you know that it does, accept odd, even"),
+        ({"hidden_size": None}, "hidden_size is missing, so d has no value"),
         ({"hidden_size": "4"}, "hidden_size gives d, so it must be a number"),
     ],
     ids=str,

@@ -143,7 +143,7 @@ def test_the_command(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--by", "A^{i,h}"], "text 1 has no other against it"),
+        (["--by", "A^{i,h}"], "text 1 has no second text"),
         (["--by", "W_E", "--resample", "1"], "<by>:1:1: a mediator is a value"),
         (["--by", "q", "--resample", "1"], "unknown symbol q"),
         (["--by", "A^{i,h}", "--resample", "0"], "--resample"),
@@ -167,6 +167,6 @@ def test_a_pair_of_two_lengths() -> None:
 def test_a_text_without_another_of_its_length() -> None:
     with pytest.raises(vt.VieteError, match="text 3 has 1 tokens and no other text has"):
         small("gpt2").resample(NUMBER, "m^i", [[1, 2], [3, 4], [5]])
-    with pytest.raises(vt.VieteError, match="other positions on other texts"):
+    with pytest.raises(vt.VieteError, match="different positions on texts of different lengths"):
         pairs = [*PAIRS, {"text": [1, 2], "against": [3, 4]}]
         small("gpt2").mediation(NUMBER, "x^i_j", pairs)

@@ -174,7 +174,7 @@ def test_a_page_is_a_tree() -> None:
         ("- q → logits: t_0", "unknown symbol q"),
         ("- t → logits: t_0", "neither writes to the stream nor reads it"),
         ("- x^0 → r^{2,1}: t_0", "nothing is read by"),
-        ("- x^0 → Q^{2,1}: t_0", "leads past the value of the claim above it"),
+        ("- x^0 → Q^{2,1}: t_0", "does not lead to the value of the claim above"),
         ("- r^{2,1} → logits: t_9", "t_9"),
     ],
 )
@@ -185,5 +185,5 @@ def test_what_is_no_hypothesis(page: str, message: str) -> None:
 
 
 def test_texts_of_which_none_is_like_another() -> None:
-    with pytest.raises(vt.VieteError, match="no two texts have one length"):
+    with pytest.raises(vt.VieteError, match="no two texts have the same length"):
         small("attention-only-2").scrub("- x^0 → logits: t_0", NUMBER, [[1, 2], [3]])

@@ -543,7 +543,7 @@ def test_the_definitions_that_are_short_are_generated() -> None:
 @pytest.mark.parametrize(
     "arguments, said",
     [
-        (["bert", "--to", "numpy"], "nor a value called logits"),
+        (["bert", "--to", "numpy"], "no value is called logits"),
         (["pythia", "--to", "numpy", "-o", "{}/x.tex"], "numpy is written to .py"),
         (["pythia", "--to", "typst", "-o", "{}/x.tex"], "typst is written to .typ"),
         (["pythia", "--to", "keras"], "not one of 'torch', 'numpy'"),

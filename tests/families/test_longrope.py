@@ -105,13 +105,13 @@ def test_what_it_is_like(tmp_path: Path) -> None:
     with pytest.raises(VieteError, match=r"no incremental form: .* where\(n > n_0"):
         model.card.incremental()
     (tmp_path / "text.txt").write_text("to be or not to be " * 40)
-    with pytest.raises(VieteError, match="lambda_s is given by a config, and is not learned"):
+    with pytest.raises(VieteError, match="lambda_s is given by a config and is not learned"):
         begin(Settings(data=str(tmp_path / "text.txt"), length=12, batch=2), model.card,
               tmp_path / "run")  # fmt: skip
 
 
 @pytest.mark.parametrize("wrong, says", [
-    ({"long_factor": None}, "rope_parameters.long_factor or .* is missing, which gives lambda_l"),
+    ({"long_factor": None}, "rope_parameters.long_factor or .* is missing, so lambda_l has no"),
     ({"long_factor": 2.0}, "long_factor gives lambda_l, so it must be a list of numbers, not 2.0"),
     ({"short_factor": [1.0, "2"]}, "short_factor gives lambda_s, so it must be a list of numbers"),
     ({"short_factor": [1.0, float("nan")]}, "short_factor gives lambda_s, so it must be a list"),

@@ -296,7 +296,7 @@ def test_the_command_draws_and_writes_features(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("x^9 = FILE(x^9)", "x^9 is in no block: the blocks are 1 to 3"),
-        ("x^2 = FILE(x^3)", "features of block 2 read x^3, which is of a later one"),
+        ("x^2 = FILE(x^3)", "features of block 2 read x^3, which belongs to a later block"),
         ("FILE", "does not say its block"),
         ("x^2 = FILE.npz(x^2)", "there is no file or folder"),
     ],

@@ -80,7 +80,7 @@ def test_blocks_are_those_in_which_all_that_is_named_exists() -> None:
     assert made["A^{i,1}_3"].shape == (3, 4)
     assert made["scale_A^i"].shape == (3, 4, 1)  # though the norm could read x^3 as well
     assert np.array_equal(made["W_{OV}^{i,h}"][2], made["W_{OV}^{3,h}"])
-    with pytest.raises(VieteError, match=r"x\^\{i\+9\} has a value in no block"):
+    with pytest.raises(VieteError, match=r"x\^\{i\+9\} does not have a value in any block"):
         made["x^{i+9}"]
 
 

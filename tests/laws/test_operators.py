@@ -168,7 +168,7 @@ def test_derivatives_and_interventions_have_the_definition_in_its_place() -> Non
     made = card.put("x^2 = B_2(B_1(x^0))")
     close(made.run(None, weights, **inputs)["x^2"], run["x^2"])
     assert vt.read(made.write()) == made
-    with pytest.raises(vt.VieteError, match="an equation of the forward pass has its def"):
+    with pytest.raises(vt.VieteError, match="so write out its def"):
         vt.read(card.write().replace(r"\mathrm{logits} = ", r"\mathrm{logits} = B_1(x^0) + ", 1))
 
 

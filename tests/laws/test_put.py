@@ -307,7 +307,7 @@ def test_a_change_that_some_readers_see() -> None:
         assert not np.allclose(run["logits"], plain["logits"])
         assert vt.read(path.write("md")) == path and path.incremental()
     for wrong in ("x^2 = 0 in Q^{2,1}", "x^1 = 0 in W_E", "logits = 0 in Q^{3,1}"):
-        with pytest.raises(VieteError, match=r"is there before|after 'in' write|does not read"):
+        with pytest.raises(VieteError, match=r"is computed before|after 'in' write|does not read"):
             GPT2.put(wrong)
 
 

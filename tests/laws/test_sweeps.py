@@ -207,7 +207,7 @@ def test_in_other_numbers_and_what_is_refused() -> None:
         "logits with x^9 = 0": "there is no x",
         "logits with A^{2,1}": "write a change as an equation",
         "logits with foo = 0": "foo is not a value",
-        "logits with x^2 = 0 in Q^{2,1}": "Q^{2,1} is there before x^2",
+        "logits with x^2 = 0 in Q^{2,1}": "Q^{2,1} is computed before x^2",
         "logits with x^1 = 0 in W_E": "after 'in' write the values",
     }.items():
         with pytest.raises(VieteError, match=re.escape(why)):

@@ -217,7 +217,7 @@ def test_slices() -> None:
             "stop_at_layer must be a block from 0 to 3, not 4",
         ),
         (lambda c: c.model([[1]], return_type="loss"), "needs a text of at least 2 tokens"),
-        (lambda c: c.model.W_gate, "GPT-2 has no W_gate: no parameter of it is one"),
+        (lambda c: c.model.W_gate, "GPT-2 has no W_gate: none of its parameters has this role"),
         (lambda c: c.logit_attrs(c.decompose_resid(), [1, 2], 3), "must have the same length"),
     ],
 )
@@ -292,7 +292,7 @@ def test_on_torch() -> None:
     assert other.to("cpu")["q", 0] is not None
     with pytest.raises(VieteError, match="cuda needs PyTorch arrays"):
         other.to("cuda", move_model=True)
-    with pytest.raises(VieteError, match="has no mlp by names of TransformerLens"):
+    with pytest.raises(VieteError, match="has no mlp under the names of TransformerLens"):
         vt.read("attention-only-2").bind(V=9, d=8, H=2, n_max=9).with_weights().blocks[0].mlp(
             np.ones((1, 3, 8))
         )

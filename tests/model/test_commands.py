@@ -161,8 +161,8 @@ def test_going_on_knowingly(folder: Path, viete: Any) -> None:
     a = viete("run", folder, "-t", "1,2", "--accept", "secret_sauce")
     b = viete("run", folder, "-t", "1,2", "--card", own, "--accept", "secret_sauce")
     assert a != b
-    assert "is of a released model" in viete("show", "llama", "--card", own, code=2)
-    assert "is of a released model" in viete("show", "llama", "--accept", "x", code=2)
+    assert "is for released models" in viete("show", "llama", "--card", own, code=2)
+    assert "is for released models" in viete("show", "llama", "--accept", "x", code=2)
     assert "has no revision step3" in viete("show", folder, "--revision", "step3", code=2)
 
 

@@ -144,8 +144,8 @@ def test_a_factor_for_many() -> None:
     [
         (lambda a: FactoredMatrix(a, a), "(3, 2) and (3, 2) cannot be multiplied"),
         (lambda a: FactoredMatrix(a, a[0]), "cannot be multiplied"),
-        (lambda a: FactoredMatrix(a, a.T) @ a.T, "(3, 3) times (2, 3) is no product"),
-        (lambda a: a @ FactoredMatrix(a, a.T), "(3, 2) times (3, 3) is no product"),
+        (lambda a: FactoredMatrix(a, a.T) @ a.T, "shapes (3, 3) and (2, 3) cannot be multiplied"),
+        (lambda a: a @ FactoredMatrix(a, a.T), "shapes (3, 2) and (3, 3) cannot be multiplied"),
         (lambda a: FactoredMatrix(a, np.ones((2, 5))).eigenvalues, "not 3 × 5"),
         (lambda a: FactoredMatrix(a, a.T) * a, "with @, not *"),
         (lambda a: FactoredMatrix(a, a.T)[0, 0, 0], "has no part (0, 0, 0)"),

@@ -182,7 +182,7 @@ LLAMA = {
 
 def test_numbers_of_a_shipped_card_are_one_models(files: Path) -> None:
     """So they do not stand for a file that says nothing; those of one's own card do."""
-    with pytest.raises(VieteError, match="is missing, which gives"):
+    with pytest.raises(VieteError, match="is missing, so"):
         vt.load(files / "mine.safetensors", card="llama", config={"model_type": "llama"})
     with pytest.raises(VieteError, match="model_type is missing"):
         vt.load(files / "mine.safetensors", card="llama")
@@ -193,7 +193,7 @@ def test_numbers_of_a_shipped_card_are_one_models(files: Path) -> None:
     empty = named.replace("| $d$ | 4 |", "| $d$ | |")
     assert empty != named
     (files / "empty.md").write_text(empty, "utf-8")
-    with pytest.raises(VieteError, match="n_embd is missing, which gives d"):
+    with pytest.raises(VieteError, match="n_embd is missing, so d has no value"):
         vt.load(files / "mine.safetensors", card=files / "empty.md")
 
 
@@ -297,7 +297,7 @@ def test_a_stack_of_what_has_no_names_is_refused(files: Path) -> None:
 
 def test_with_stands_behind_the_whole_question() -> None:
     run = vt.read("attention-only-2").bind(V=7, d=8, H=2).with_weights(seed=0).run([1, 2, 3])
-    with pytest.raises(VieteError, match="'with' must follow the whole question"):
+    with pytest.raises(VieteError, match="'with' changes the whole question, so it must follow"):
         run["(logits_{-1,5} with x^1 = 0) - logits_{-1,5}"]
     change = run.ask("logits_{-1,5} - logits'_{-1,5} with x^1 = 0", against=run)
     assert np.allclose(change, run["logits_{-1,5} with x^1 = 0"] - run["logits_{-1,5}"])

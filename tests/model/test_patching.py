@@ -85,7 +85,7 @@ def test_inputs_of_queries_keys_and_values(name: str) -> None:
 def test_split_inputs_have_norms_of_their_own() -> None:
     model = card("gpt2").with_weights(weights(card("gpt2")))
     both = [(("q_input", 1), lambda v, hook: v), (("scale", 1, "ln1"), lambda v, hook: v)]
-    with pytest.raises(VieteError, match="and none reads"):
+    with pytest.raises(VieteError, match="and none of them reads"):
         model.run_with_hooks(tokens(), fwd_hooks=both)
     assert "blocks.0.hook_q_input" not in list(model.names)
     model.set_use_split_qkv_input(True)

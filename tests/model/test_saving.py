@@ -217,7 +217,7 @@ def test_what_transformers_has_no_key_for_is_not_written(tmp_path: Path) -> None
         config_of(model)
     by_turns = transformers.GPTNeoConfig(num_layers=2, attention_types=[[["global", "local"], 1]])
     model = vt.read(vt.read("gpt-neo", config=by_turns.to_dict()).write())
-    with pytest.raises(vt.VieteError, match="its config cannot be made of the card alone"):
+    with pytest.raises(vt.VieteError, match="its config cannot be made from the card alone"):
         config_of(model)
 
 

@@ -146,8 +146,8 @@ def test_the_stream_is_centred() -> None:
         ("llama", center_stream, "the stream of Llama cannot be centred: "
          "uⁱ = RMSNorm(xⁱ⁻¹; γ_Aⁱ, ε) sees the mean of xⁱ⁻¹"),
         ("olmo2", center_stream, "q^{i,g,r} = xⁱ⁻¹ W_Q^{i,g,r} sees the mean of xⁱ⁻¹"),
-        ("gemma2", center_unembedding, "its scores are no product with it, logits = softcap("),
-        ("llama", fold_value_biases, "Llama has no biases of values alone"),
+        ("gemma2", center_unembedding, "the logits are not a product with it, logits = softcap("),
+        ("llama", fold_value_biases, "Llama has no value biases"),
         ("olmo", fold_norms, "OLMo has no norm whose scale or shift only matrices read"),
     ],
 )  # fmt: skip

@@ -17,7 +17,7 @@ from viete.train.inputs import training_inputs
 
 DIALOG = Path(find("dialog-transformer")).read_text("utf-8")
 LOSS = "cross_entropy(logits; y)"
-TARGETS = "- $y ∈ \\{0, …, V-1\\}^n$: targets, the characters one further\n"
+TARGETS = "- $y ∈ \\{0, …, V-1\\}^n$: targets: the next characters\n"
 
 
 def card(loss: str = LOSS, inputs: str = TARGETS, functions: str = "") -> vt.Card:

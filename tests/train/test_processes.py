@@ -289,7 +289,7 @@ def test_the_first_process_encodes_for_all(tmp_path: Path, monkeypatch: pytest.M
         np.testing.assert_array_equal(*(getattr(tokens, name) for tokens in found))
     assert found[0].source == found[1].source == documents.digest
     notes[0].unlink()
-    with pytest.raises(VieteError, match="does not see what the first one wrote"):
+    with pytest.raises(VieteError, match="does not see what the first process wrote"):
         setup.encode_data(Settings(), tmp_path, vocabulary, None)
 
 

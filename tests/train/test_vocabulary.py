@@ -145,9 +145,9 @@ SEEMS = '"pre_tokenizer": {"type": "Split"}, "model": {"type": "WordLevel", "voc
         ("", "is not JSON"),
         ("[1]", "it has no 'model'"),
         ('{"model": {"type": "Nonsense"}}', "not a tokenizer.json"),
-        ("{" + SEEMS + '{"a": 1}}}', "is not the character vocabulary it seems"),
-        ("{" + SEEMS + '{"ab": 0}}}', "is not the character vocabulary it seems"),
-        ("{" + SEEMS + "3}}", "is not the character vocabulary it seems"),
+        ("{" + SEEMS + '{"a": 1}}}', "looks like a character vocabulary, but is not one"),
+        ("{" + SEEMS + '{"ab": 0}}}', "looks like a character vocabulary, but is not one"),
+        ("{" + SEEMS + "3}}", "looks like a character vocabulary, but is not one"),
     ],
 )
 def test_wrong_files(tmp_path: Path, text: str, message: str) -> None:

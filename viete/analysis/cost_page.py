@@ -27,7 +27,7 @@ class CostPage:
         out.append(paragraph(
             f"For {c.batch} sequence{'s' * (c.batch > 1)}" + (f" with {given}" if given else "") +
             ". A matrix product of m × k and k × n counts as 2 m n k operations, every other "
-            "operation as 1 for each entry, and causal attention as the full square."
+            "operation as 1 for each entry, and causal attention as the full n × n square."
         ))  # fmt: skip
         out += [heading(2, "Parameters"), self.parameters()]
         out += [heading(2, "Operations"), self.operations(), self.rates()]
@@ -54,7 +54,7 @@ class CostPage:
         c = self.costs
         rows.append(["**total**", self.symbolic(c.forward.products), *self.work(c.forward),
                      number(c.backward.total)])  # fmt: skip
-        header = ["equation", "products", "number", "other", "backward"]
+        header = ["equation", "matrix products", "number", "other operations", "backward pass"]
         return table(header, rows)
 
     def work(self, w: Operations) -> list[str]:
@@ -70,7 +70,7 @@ class CostPage:
                 ("forward", c.forward), ("backward", c.backward), ("training step", c.step),
             )
         ]  # fmt: skip
-        return table(["", "products", "other", "all"], rows)
+        return table(["", "matrix products", "other operations", "all"], rows)
 
     def bytes(self) -> TextTable:
         c = self.costs
@@ -90,7 +90,7 @@ class CostPage:
         if not c.rows:
             return [paragraph(f"There is no KV cache: {c.why}.")]
         names = ", ".join(f"${show(r.left, self.style)}$" for r in c.rows)
-        return [paragraph(f"What later positions read, and a cache keeps: {names}.")]
+        return [paragraph(f"The KV cache keeps what later positions read: {names}.")]
 
 
 def number(q: Quantity) -> str:

@@ -105,8 +105,8 @@ class Shapes(TypingRules):
         calls = (x for x in walk(equation.right) if isinstance(x, Apply) and x.op == CALL)
         if self.model.operators and (call := next(calls, None)):
             raise equation.text.error(
-                f"{show(call)} applies a derived function, which stands in derived names, claims "
-                f"and questions; an equation of the forward pass has its definition in its place",
+                f"{show(call)} applies a derived function; derived functions are for derived "
+                "names, claims and questions, so write out its definition in this equation",
                 *equation.text.place(call),
             )
         found = self.right_side(equation)

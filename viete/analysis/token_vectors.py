@@ -70,8 +70,8 @@ def position_vectors(card: CardData) -> Expr:
     raise VieteError(
         f"p_j is the vector added for position j; in {card.title} it is a row of "
         f"{tables[0]}" if tables
-        else f"p_j is the vector added for position j, but {card.title} adds none: what it "
-        f"knows of positions is in its attention"
+        else f"p_j is the vector added for position j, but {card.title} adds no such "
+        "vector: its attention takes care of positions"
     )  # fmt: skip
 
 

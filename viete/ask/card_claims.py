@@ -140,7 +140,11 @@ class Claims(Displayed):
             return f"Its claims were not evaluated: {self.why_not}."
         if not self.verdicts:
             return f"{self.card} makes no claims."
-        near = f"to {TOLERANCE:.0e} of their terms" if self.meaning == "float" else "exactly"
+        near = (
+            f"within {TOLERANCE:.0e} of the size of their terms"
+            if self.meaning == "float"
+            else "exactly"
+        )
         return f"Claims of {self.card}, with {self.of}, {near}:"
 
     def lines(self) -> list[str]:

@@ -40,7 +40,7 @@ class OverTexts:
             value = np.asarray(host(run.ordered(run.evaluate(query(run, b.body)), ())))
             if value.size != 1 or b.op not in FOLDS:
                 raise self.claim.text.error(
-                    f"over {TEXTS} a claim has {', '.join(FOLDS)} of one number, and "
+                    f"over {TEXTS} a claim can take {', '.join(FOLDS)} of one number only, and "
                     f"{show(b.body)} is not one number"
                 )
             self.found.setdefault(b, []).append(float(value.item()))

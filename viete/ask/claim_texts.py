@@ -37,8 +37,8 @@ def texts_of(
     if found is None:
         if read is None:
             raise VieteError(
-                f"texts of {source}: there are texts of repeated(16), of random(32), and of a file "
-                f"where a model has a tokenizer"
+                f"texts of {source}: write texts of repeated(16) or random(32), or name a file of "
+                f"texts if the model has a tokenizer"
             )
         texts = read(source)
         if len(texts) < count:

@@ -109,8 +109,8 @@ def folded(runs: Sequence[Questions], e: Bind, behind: str) -> Answer:
         raise VieteError(f"over texts of a file only {', '.join(FOLDS)} of floats can be computed")
     if len({a.shape for a in arrays}) > 1:
         raise VieteError(
-            f"the texts have different lengths, and {show(e.body)} another shape on each, so the "
-            f"{e.op} has no meaning; ask for one position, or for a mean over positions"
+            f"the texts have different lengths, so {show(e.body)} has a different shape on each, "
+            f"and the {e.op} is undefined; ask for one position, or for a mean over positions"
         )
     labels = tuple(
         own if not isinstance(own, list) or all(own == others for others in several)

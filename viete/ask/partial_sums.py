@@ -76,7 +76,7 @@ def partial_sums(e: Expansion) -> PartialSums:
             found = e.over(sides[0])
     if v.ndim != 1 or floats(found.total).ndim != 1:
         raise VieteError(
-            f"vectors add up towards another in ⟨v, x⟩ or in a vector, and "
+            f"partial sums are of a vector or of a product ⟨v, x⟩, and "
             f"{show(e.formula, 'unicode')} is neither"
         )
     shares = [(t.label, floats(t.value)) for t in found.in_order()]

@@ -62,8 +62,8 @@ def last_stream(card: CardData) -> Ref:
             assert isinstance(target, Ref)
             return target
     raise VieteError(
-        f'T("…") is the last residual vector of a text, and {card.title} does not say what that '
-        f"is; a line such as $logits(y) = logits with x^N = y$ under Derived does"
+        f'T("…") is the last residual vector of a text, and {card.title} does not say which '
+        f"value that is; add a line such as $logits(y) = logits with x^N = y$ under Derived"
     )
 
 

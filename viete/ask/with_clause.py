@@ -43,9 +43,9 @@ def refuse_inside(text: Text, tokens: list[Token]) -> None:
             open_.pop()
         elif token.text == "with" and len(open_) > own and set(open_) == {"("}:
             raise text.error(
-                "'with' must follow the whole question, outside parentheses, and changes all "
-                "of it; a value as it is without the change has a prime, where the same text is "
-                "given as the other one: logits_{-1,5} - logits'_{-1,5} with x^1 = 0",
+                "'with' changes the whole question, so it must follow the question, outside "
+                "parentheses; to compare with the unchanged value, give the same text as the "
+                "other one and write a prime: logits_{-1,5} - logits'_{-1,5} with x^1 = 0",
                 token.start,
             )
 

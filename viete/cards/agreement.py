@@ -81,7 +81,7 @@ def check_blocks(card: CardData, dim: Dimension, value: Fraction) -> None:
     written = sum(card.library_name(e) == "softmax" for e in formulas(card))
     if value > max(1, written) or (value == 0 and written):
         raise dim.text.error(
-            f"{dim.name} is {value}, but the equations have no loop over blocks; one is opened by "
+            f"{dim.name} is {value}, but the equations have no loop over blocks; open a loop with "
             f"a line For $i = 1, …, {dim.symbol.key}$:"
         )
 

@@ -132,8 +132,7 @@ class Config:
             a, b = self.values[one], self.values[other]
             if not (within(a, b) or within(b, a)):
                 raise VieteError(
-                    f"{self.name}: {one} and {other} contradict each other; leave the "
-                    f"one that is right"
+                    f"{self.name}: {one} and {other} contradict each other; keep only the right one"
                 )
 
     def of_tensors(self, key: str) -> str | int | None:
@@ -201,7 +200,7 @@ class Config:
                 raise self.missing(given_keys(p), p.name)
 
     def missing(self, keys: Sequence[str], name: str) -> VieteError:
-        return VieteError(f"{self.name}: {' or '.join(keys)} is missing, which gives {name}")
+        return VieteError(f"{self.name}: {' or '.join(keys)} is missing, so {name} has no value")
 
     def check_facts(self, card: CardData) -> None:
         """Check that the card's ``config …`` facts hold."""
@@ -248,7 +247,7 @@ class Config:
             what = ", ".join(f"{key} is {word(value):.60}" for key, value in unknown.items())
             raise VieteError(
                 f"{self.name}: {what}, and no equation of the card {card.title} uses that, so "
-                f"the equations may not be this model's; if you know that they are, accept "
+                f"the card may not describe this model; if you know that it does, accept "
                 f"{', '.join(unknown)}"
             )
 

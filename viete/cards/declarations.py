@@ -229,8 +229,8 @@ class Declarations(Sections):
                     length, most = sizes.get(dim.name), sizes.get("context_length")
                     if limit is not None and None not in (length, most) and length != most:
                         raise dim.text.error(
-                            f"{dim.name} is {length} here, but context_length is {most}; the two "
-                            f"are the greatest length of one input"
+                            f"{dim.name} is {length} here, but context_length is {most}; both "
+                            f"mean the greatest length of an input"
                         )
                     self.dims[k] = replace(dim, value=None, at_most=limit or dim.value)
 
@@ -289,8 +289,8 @@ class Declarations(Sections):
         numbers = bound(self.dims, config)
         if not any(d.config for d in self.dims):
             raise VieteError(
-                f"the card {self.title} names no keys of a config.json; its Dimensions table would "
-                f"have them in a column 'config'"
+                f"the card {self.title} names no keys of a config.json; write them in a column "
+                f"'config' of its Dimensions table"
             )
         self.dims = list(CardData("", dims=tuple(self.dims)).bind(**numbers).dims)
 

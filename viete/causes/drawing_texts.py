@@ -23,8 +23,8 @@ def drawn_beside(texts: Sequence[Example], draws: int, seed: int) -> list[tuple[
         others = [j for j, m in enumerate(lengths) if m == n and j != k]
         if not others:
             raise VieteError(
-                f"text {k + 1} has {n} tokens and no other text has, so that none can be drawn "
-                f"beside it; give texts of equal length"
+                f"text {k + 1} has {n} tokens and no other text has the same length, so no text "
+                f"can be drawn for it; give texts of equal length"
             )
         out += [(k, int(draw.choice(others))) for _ in range(draws)]
     return out

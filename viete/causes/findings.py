@@ -105,8 +105,8 @@ def scrub_findings(scrubbing: Scrubbing, texts: str, draws: int, seed: int) -> S
     whole, none = float(of_model.mean()), float(of_random.mean())
     if not abs(whole - none) > SAME * max(abs(whole), abs(none)):
         raise VieteError(
-            f"{show(scrubbing.model.of)} is {whole:.6g} in the mean, and the same where all values "
-            f"are of any text, so there is nothing to explain"
+            f"the mean of {show(scrubbing.model.of)} is {whole:.6g}, and stays the same when every "
+            f"value comes from a random text, so there is nothing to explain"
         )
     scrubbed = scrubbing.numbers(draws, seed)
     every = [c for top in scrubbing.claims for c in top.walk()]

@@ -233,8 +233,9 @@ def together(
     shapes = {in_numpy(x.indirect.array).shape for x in found}
     if len(shapes) > 1:
         raise VieteError(
-            f"{mediators.names({})} has other positions on other texts, and no mean over them; "
-            f"give texts of one length, or a value without a letter of positions"
+            f"{mediators.names({})} has different positions on texts of different lengths, so it "
+            f"has no mean over the texts; give texts of equal length, or a value without a "
+            f"position letter"
         )
     base = np.array([x.base for x in found])
     column = base.reshape(-1, *(1,) * in_numpy(first.array).ndim)
@@ -243,8 +244,8 @@ def together(
         numbers = np.stack([in_numpy(a.array).astype(np.float64) for a in answers])
         if not np.isfinite(numbers).all():
             raise VieteError(
-                f"{of} is not a finite number of every text with {mediators.changes()}, so an "
-                f"effect has no mean"
+                f"{of} is not a finite number on every text with {mediators.changes()}, so its "
+                f"mean effect is undefined"
             )
         return numbers - column
 

@@ -127,7 +127,7 @@ class Scrubbing:
                 f"nothing is read by {show(reader, 'unicode')}")
             )  # fmt: skip
         if not any(p.reader == reader and writer in p.writers for p in ports):
-            raise claim.writer.error(f"{edge} leads past the value of the claim above it")
+            raise claim.writer.error(f"{edge} does not lead to the value of the claim above")
         return edge
 
     def node(self, text: Text) -> Ref:
@@ -282,7 +282,9 @@ def given_words(port: Port, claims: Sequence[tuple[EdgeClaim, CircuitEdge]]) -> 
 def check_length(groups: Sequence[TextGroup]) -> None:
     """Raise VieteError if no text has another of its length."""
     if all(len(g.places) < 2 for g in groups):
-        raise VieteError("no two texts have one length, so no value can come from another text")
+        raise VieteError(
+            "no two texts have the same length, so no value can come from another text"
+        )
 
 
 __all__ = ["ScrubbedValue", "Scrubbing", "check_length", "shown_card"]

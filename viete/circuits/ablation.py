@@ -97,8 +97,8 @@ class Ablations:
         loose = [x for x in refs(e) if any(not isinstance(k, Num) for k in x.index)]
         if asked.type.shape or asked.places or loose:
             raise VieteError(
-                f"a circuit is of one number of each text, such as logits_{{-1, 5}}, and {of} is "
-                f"several"
+                f"a circuit explains one number of each text, such as logits_{{-1, 5}}, and {of} "
+                f"is several numbers"
             )
         return e
 
@@ -263,8 +263,9 @@ class Ablations:
         whole, none = float(self.of_model.mean()), float(self.of_none.mean())
         if not abs(whole - none) > SAME * max(abs(whole), abs(none)):
             raise VieteError(
-                f"{show(self.of)} is {whole:.6g} in the mean with all edges and with none, so "
-                "there is nothing to explain; take a number that depends on the text, as a loss"
+                f"the mean of {show(self.of)} is {whole:.6g} with all edges and with none, so "
+                "there is nothing to explain; take a number that depends on the text, such as a "
+                "loss"
             )
         return whole, none
 

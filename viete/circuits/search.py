@@ -41,9 +41,9 @@ from viete.rewrite.relevance import relevance
 Array = Any
 
 SCORES = {
-    "gradient": "derivatives, by the reader's stream",
-    "relevance": "relevances, of which an edge into queries or keys has none",
-    "patching": "what the model loses without the edge, a run for each",
+    "gradient": "derivatives with respect to the reader's stream",
+    "relevance": "relevances, which are 0 for edges into queries or keys",
+    "patching": "the change of the number without the edge, by a run for each edge",
 }
 
 
@@ -88,7 +88,7 @@ class Circuits(Ablations):
         return {e: float(np.take(totals[e.whole], e.position or 0)) / count for e in self.edges}
 
     def slopes(self, run: Run) -> dict[Port, np.ndarray]:
-        """The derivatives of the number by the readers' streams."""
+        """The derivatives of the number with respect to the readers' streams."""
         metric = query(run, self.metric).formula
         last = self.wiring.ports[-1].stream
         inner, _ = backward(run, Text(show(metric), "<of>"), metric, last)

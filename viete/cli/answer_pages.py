@@ -97,7 +97,7 @@ class AnswerPages:
         from viete.report.pictures.choosing import draw
 
         if len(self.rows) > 1:
-            raise VieteError("a page with pictures is of one text, or of what is over all texts")
+            raise VieteError("a page with pictures shows one text, or values over all texts")
         card = self.asking.card
         out: list[Block] = [heading(1, card.title), *self.conventions()]
         for title, answer in zip(self.titles, self.rows[0].answers, strict=True):

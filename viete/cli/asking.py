@@ -55,8 +55,8 @@ class AskedInputs(InputOptions):
         """The token ids of the input, which a question about weights alone needs too."""
         if (self.tokens, self.text) == (None, None):
             raise VieteError(
-                "give the input as --tokens 3,1,4, of a model as --text TEXT, or several texts as "
-                "--texts FILE; for a question about weights alone any will do, such as --tokens 0"
+                "give the input: --tokens 3,1,4, or for a model --text TEXT, or several texts with "
+                "--texts FILE; a question about weights alone takes any input, such as --tokens 0"
             )
         return super().ids(card, model)
 

@@ -62,7 +62,7 @@ def opened(e: Expansion, word: str) -> tuple[str, Expansion]:
     term = e.terms[int(word) - 1]
     finer = finer_expansion(term)
     if finer is None:
-        raise VieteError(f"{term.label} opens no further")
+        raise VieteError(f"{term.label} cannot be split further")
     return term.label, finer
 
 

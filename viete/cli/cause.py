@@ -52,8 +52,8 @@ def cause(
     """Measure what causes a number: replace values by those of another text and run on.
 
     Pairs of texts give the direct, the indirect and the total effect (causal mediation).
-    --resample takes random other texts (resample ablation), --hypothesis texts that agree on what
-    it names (causal scrubbing).
+    --resample takes values from random other texts (resample ablation); --hypothesis takes them
+    from texts that agree on what a hypothesis says matters (causal scrubbing).
     """
     form = format_of(form, output, FORMATS)
     source.refuse_cut("there are many texts")

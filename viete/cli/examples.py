@@ -47,7 +47,7 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
          "lesson letters-attention -t 'a b a' --exercise -o sheet.html"),
     ),
     "grad": (
-        ("The derivative of the loss by the queries' matrix:",
+        ("The derivative of the loss with respect to the query matrix:",
          "grad dialog-transformer --by W_Q"),
         ("How a training step is laid out in memory:", "grad dialog-transformer --plan --batch 8"),
     ),

@@ -65,8 +65,8 @@ def expand(
     explain: Annotated[
         float | None,
         typer.Option(
-            help="Split the largest terms until those that split no further make up this "
-            "share of all sizes: 0.9."
+            help="Keep splitting the largest terms until terms that cannot be split make up this "
+            "share of the total size: 0.9."
         ),
     ] = None,
     cumulative: Annotated[
@@ -113,8 +113,8 @@ def expand(
 ) -> None:
     """Split a number or a vector of a run into the terms that add up to it.
 
-    A logit becomes a term for each block, head, source position or neuron. --by attributes it to
-    a value by gradients instead.
+    A logit becomes a sum of terms: one for each block, head, source position or neuron. --by
+    instead attributes the number to a value, by gradients.
     """
     form = "json" if as_json else form
     if interactive and (by, form, output, graph, cumulative) != (None, None, None, False, False):

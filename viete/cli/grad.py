@@ -26,7 +26,8 @@ def grad(
     by: Annotated[
         str | None,
         typer.Option(
-            help="Differentiate by these parameters or real inputs: W_Q^h,b_O [all parameters]."
+            help="Derivatives with respect to these parameters or real inputs only: W_Q^h,b_O "
+            "[all parameters]."
         ),
     ] = None,
     form: Annotated[

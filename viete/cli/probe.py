@@ -41,7 +41,7 @@ def probe(
     kind: Annotated[
         str | None,
         choice(("classes", "numbers"), "--kind", help="What the labels are: classes, or "
-            "numbers (ridge regression) [seen from the labels]."),
+            "numbers (ridge regression) [found from the labels]."),
     ] = None,
     held: Annotated[float, typer.Option(help="Share of the texts to hold out for the "
         "test.")] = 0.25,
@@ -50,17 +50,18 @@ def probe(
     ] = 1.0,
     effect: Annotated[
         list[str] | None,
-        typer.Option(help="Measure this number of the model without the probe's direction, and "
-                     "a step along it (repeatable)."),
+        typer.Option(help="Measure how this number of the model changes without the probe's "
+                     "direction, and after a step along the direction (repeatable)."),
     ] = None,
     output: Annotated[
         Path | None, output_option("Write the probe (.md), a picture (.svg) or a page (.html).")
     ] = None,
 ) -> None:  # fmt: skip
-    """Train a linear probe on a vector of a model, and test it on texts held out.
+    """Train a linear probe on a vector of a model, and test the probe on new texts.
 
-    -o probe.md writes it as a model: a card that claims the accuracy, its weights, and the texts
-    held out. A family of vectors gives a curve or a map (-o blocks.svg); -o page.html has it all.
+    -o probe.md writes the probe as a model: a card that claims the accuracy, the weights, and the
+    held-out texts. A family of vectors gives a curve or a map (-o blocks.svg). -o page.html writes
+    a page with the results and pictures.
     """
     from viete.model.trained import weights_beside
     from viete.probes.card import save_held_out

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def sample(
     source: SourceOptions,
     inputs: InputOptions,
-    most: Annotated[int, typer.Option("--most", "-n", help="Number of tokens at most.")] = 200,
+    most: Annotated[int, typer.Option("--most", "-n", help="The largest number of tokens.")] = 200,
     temperature: Annotated[float, typer.Option(help="Divide the logits by this.")] = 1.0,
     top_k: Annotated[
         int | None, typer.Option(help="Choose among the K most likely tokens.")

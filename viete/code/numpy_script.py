@@ -116,7 +116,7 @@ class NumpyScript(Target):
         long = len(", ".join(kept)) > 84
         after = ")" if long else "," if len(kept) == 1 else ""
         unpack = joined(kept, "(" if long else "", f"{after} = kept", 1) if kept else []
-        said = f"The derivative of {self.loss} by every parameter"
+        said = f"The derivatives of {self.loss} with respect to the parameters"
         ready = body.preparations([*lines, *closing], p.inputs((*p.forward, *p.more)), 1)
         return [*self.signature(name, lines, ["kept"]), *docstring([said], 1), *unpack,
                 *self.converted_inputs(), *ready, *lines, *closing]  # fmt: skip
@@ -170,7 +170,7 @@ class NumpyScript(Target):
         tokens = [i for i in every if i not in self.targets]
         if len(every) != 2 or len(tokens) != 1 or any(i.high is None for i in every):
             raise VieteError(
-                f"a script learns texts by tokens and the tokens one further, and {p.model.title} "
+                f"a script learns from tokens and the next tokens alone, and {p.model.title} "
                 f"takes {', '.join(i.name for i in every)}"
             )
         (length,) = tokens[0].shape

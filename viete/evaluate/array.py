@@ -217,7 +217,7 @@ class Arrays(ArrayPicks, Algebra[Value, Env[Value]]):
         if e.lower is not None and e.upper is not None:
             first, last = self.size(e.lower, env), self.size(e.upper, env)
             if last < first - (e.op == "sum"):
-                raise VieteError(f"{e.op}_{e.index} runs from {first} to {last}: over nothing")
+                raise VieteError(f"{e.op}_{e.index} runs from {first} to {last}, an empty range")
             return Letter(e.index, label, first, last - first + 1)
         own = env.index.get(e.index)
         meaning = self.env.index.get(e.index) if isinstance(own, Value) else own

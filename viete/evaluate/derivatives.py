@@ -48,7 +48,8 @@ def derivatives(run: Run, source: Text, e: Expr) -> tuple[Run, Expr]:
         value = aliased(card, by.value if isinstance(by, Pick) else by)
         if value is None:
             raise source.error(
-                "a derivative is taken by a value that an equation computes, as in ∂(…)/∂x^3, and "
+                "a derivative is taken with respect to a value that an equation computes, as in "
+                "∂(…)/∂x^3, and "
                 f"{show(by)} is not one", *source.place(by),
             )  # fmt: skip
         if loose := sorted(of.free):
@@ -58,8 +59,8 @@ def derivatives(run: Run, source: Text, e: Expr) -> tuple[Run, Expr]:
             )  # fmt: skip
         again = not of.keys.isdisjoint(i.name for i in inputs)
         if again or run.interventions:
-            why = "of a derivative" if again else "of a run with replaced values"
-            raise source.error(f"a derivative {why} is not derived", *source.place(x))
+            why = "a derivative" if again else "a run with replaced values"
+            raise source.error(f"derivatives of {why} are not supported", *source.place(x))
         symbol = replace(value.symbol, base=f"{SIGN}{{{value.symbol.base}:{len(inputs)}}}",
                          kind="input")  # fmt: skip
         if any(isinstance(x, Bind) and x.ranges is None for x in walk(of)):
@@ -96,7 +97,7 @@ def of_metric(run: Run, e: Expr) -> Expr:
 def backward(
     run: Run, source: Text, of: Expr, by: Ref
 ) -> tuple[Run, tuple[Expr, ...]]:  # fmt: skip
-    """A run of a number's backward equations, and the shape of its derivative by a value."""
+    """A run of a number's backward equations, and the shape of its derivative in a value."""
     card = run.program.model
     try:
         back = differentiated(card, of)
@@ -105,8 +106,8 @@ def backward(
     key, ready = partial(by.symbol).key, program(back)
     if key not in ready.shapes.types:
         raise source.error(
-            f"there is no derivative of {show(of)} by {show(by)}: no equation leads from one to "
-            f"the other", *source.place(of),
+            f"there is no derivative of {show(of)} with respect to {show(by)}: no equation leads "
+            f"from one to the other", *source.place(of),
         )  # fmt: skip
     # A dimension may be renamed there if a value has the same name.
     names = {a.name: b.name for a, b in zip(card.dims, back.dims, strict=False)}

@@ -76,7 +76,7 @@ class FactoredMatrix:
         if other.ndim == 1:
             return (self.A @ (self.B @ other)[..., None])[..., 0]
         if other.shape[-2] != self.rdim:
-            raise VieteError(f"{self.shape} times {tuple(other.shape)} is no product")
+            raise VieteError(f"shapes {self.shape} and {tuple(other.shape)} cannot be multiplied")
         if self.rdim > self.mdim:
             return FactoredMatrix(self.A, self.B @ other)
         return FactoredMatrix(self.AB, other)
@@ -86,7 +86,7 @@ class FactoredMatrix:
         if other.ndim == 1:
             return ((other @ self.A)[..., None, :] @ self.B)[..., 0, :]
         if other.shape[-1] != self.ldim:
-            raise VieteError(f"{tuple(other.shape)} times {self.shape} is no product")
+            raise VieteError(f"shapes {tuple(other.shape)} and {self.shape} cannot be multiplied")
         if self.ldim > self.mdim:
             return FactoredMatrix(other @ self.A, self.B)
         return FactoredMatrix(other, self.AB)

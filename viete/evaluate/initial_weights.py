@@ -245,7 +245,7 @@ def amount(card: CardData, text: Text) -> float:
     """The value of a formula of the card's dimensions."""
 
     def nothing(key: str, loops: tuple[int, ...]) -> Any:
-        raise VieteError(f"{key} is no dimension")
+        raise VieteError(f"{key} is not a dimension")
 
     e = parse(text, card.size_scope)
     try:

@@ -260,7 +260,7 @@ def as_input(item: Input, given: Array, like: Array) -> Array:
     if array_namespace(given) is not xp and traced(given):
         raise VieteError(
             f"the input {item.name} has no values while its function is transformed, so it "
-            f"must be of the library that the weights are of"
+            f"must be an array of the same library as the weights"
         )
     if is_numpy_array(like):
         return host(given).astype(np.int64 if whole else like.dtype)

@@ -190,7 +190,9 @@ def as_library(array: Any, like: Array, what: str) -> Any:
         move = hasattr(array, "detach") and array.device != like.device
         return array.to(like.device) if move else array
     if traced(array):
-        raise VieteError(f"{what} has no values here, and must be of the library of the weights")
+        raise VieteError(
+            f"{what} has no values here, so it must be an array of the weights' library"
+        )
     if hasattr(array, "detach") and is_float(array):
         array = array.double()  # NumPy has no bfloat16
     return xp.asarray(np.array(host(array)), device=device_of(like))

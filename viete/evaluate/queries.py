@@ -89,11 +89,11 @@ def turns(run: Run, e: Expr) -> tuple[Turn, ...]:
     found = [dict(zip(letters, k, strict=True)) for k in product(*wider)]
     found = [turn for turn in found if has_value(run, e, turn)]
     if not found:
-        raise VieteError(f"{show(e)} has a value in no block")
+        raise VieteError(f"{show(e)} does not have a value in any block")
     if len(found) != prod(len({turn[s] for turn in found}) for s in letters):
         raise VieteError(
-            f"{show(e)} has a value for some of the blocks {', '.join(letters)} together, and "
-            f"not for others; give one of them a number"
+            f"{show(e)} has a value for some combinations of the blocks {', '.join(letters)} only; "
+            f"give one of these letters a number"
         )
     return tuple(found)
 

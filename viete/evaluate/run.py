@@ -545,8 +545,9 @@ class Run(Mapping[str, Array]):
         """The values that could not be computed, one sentence for each missing input or weight."""
         reasons: dict[str, list[str]] = {}
         for (key, _), why in self.missing.items():
-            if key not in reasons.setdefault(why, []):
-                reasons[why].append(key)
+            name = self.symbol_text(key)
+            if name not in reasons.setdefault(why, []):
+                reasons[why].append(name)
         return [f"{', '.join(keys)} (needs {why})" for why, keys in reasons.items()]
 
     def __iter__(self) -> Iterator[str]:

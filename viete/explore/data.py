@@ -125,7 +125,9 @@ class PageMaker:
         if not is_backward(self.card):
             try:
                 if not self.traced:
-                    raise VieteError(f"{self.card.title} is too large for this")
+                    raise VieteError(
+                        f"{self.card.title} is too large for a backward pass on the page"
+                    )
                 self.of = of = of or default_of(self.card)
                 again = backward_run(self.run, of)
             except VieteError as error:

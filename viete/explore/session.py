@@ -173,7 +173,10 @@ class Session:
         """The verdict on a claim on the tokens of the last run."""
         claim = text(message, "claim")
         if _FILES.search(claim):
-            raise VieteError("a page opens no file: give a claim, of texts of repeated(16) if any")
+            raise VieteError(
+                "the page opens no files: give a claim, about texts of repeated(16) if it needs "
+                "texts"
+            )
         made = self.checked(claim)
         return {"ok": made.ok, **claims_data(made)}
 

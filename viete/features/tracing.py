@@ -112,9 +112,9 @@ class FeatureTracer:
                 kinds = {p.kind for p in tight.parts(e.right)} - {ATOM, CONSTANT}
                 if kinds and not {p.kind for p in loose.parts(e.right)} - {ATOM, CONSTANT}:
                     raise VieteError(
-                        f"{show(e.left)} of {card.title} has a pattern or the scale of a norm in "
-                        "it, which a graph takes as given: give it a name, the pattern by an "
-                        "equation, the scale under Derived, such as - $scale_A^i = …$"
+                        f"{show(e.left)} of {card.title} contains an attention pattern or the "
+                        "scale of a norm without a name, and a graph holds these constant: name a "
+                        "pattern by an equation, a scale under Derived, such as - $scale_A^i = …$"
                     )
                 waiting += [x for x in e.reads if x not in seen]
 
@@ -172,7 +172,7 @@ class FeatureTracer:
     # -- backwards ---------------------------------------------------------------------------------
 
     def derivatives(self, run: Run, of: Expr, store: dict[object, Value]) -> dict[str, np.ndarray]:
-        """The derivatives of a number by errors and first streams by name, (batch, n, d) each."""
+        """By name, derivatives with respect to errors and first streams, (batch, n, d) each."""
         card = run.program.model
         by = [*(p.name for p in card.parameters), *(s.found.error.key for s in self.sites)]
         ready = program(grad(card, underived(card, of), by))

@@ -106,7 +106,7 @@ class ActivationCache(Stacks, Mapping[Any, Array]):
         """The same cache, whose values have no batch axis. Raises VieteError for a real batch."""
         batch = self.batch()
         if batch != 1:
-            raise VieteError(f"a batch of {batch} sequences cannot go without its axis")
+            raise VieteError(f"the batch axis holds {batch} sequences, so it cannot be removed")
         self.has_batch_dim = False
         return self
 

@@ -39,7 +39,7 @@ class NamedCalls(NamedWeights):
         except VieteError as error:
             why = error.message.partition(";")[0]
             raise VieteError(
-                f"{why}, which the loss of the next token is of; ask for a loss of the card by its "
+                f"{why}, so there is no loss of the next token; ask for a loss of the card by its "
                 f"name, model.run(…)['L']"
             ) from None
 

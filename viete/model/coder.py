@@ -159,7 +159,7 @@ def over_blocks(e: Expr, letter: str, at: Num) -> Expr:
         own = x.index[place]
         if not isinstance(own, Num) or own.value > at.value:
             raise VieteError(
-                f"features of block {at.value} read {show(x)}, which is of a later one"
+                f"features of block {at.value} read {show(x)}, which belongs to a later block"
             )
         block: Expr = Idx(letter)
         if own != at:

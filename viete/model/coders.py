@@ -115,7 +115,7 @@ def inside(item: Path) -> Path:
         return item
     files = sorted(f for f in item.rglob("*") if f.suffix in FILES)
     if len(files) != 1:
-        raise VieteError(f"{item} has {len(files)} files of weights, and one is read for a block")
+        raise VieteError(f"{item} has {len(files)} files of weights; a block needs one")
     config = files[0].parent / "cfg.json"
     return files[0].parent if config.exists() else files[0]
 

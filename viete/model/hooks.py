@@ -216,8 +216,8 @@ class Hooked(Starting):
         hooked = {n for n in map(self.general, hooks) if n}
         if (norms := {n for n in hooked if ".ln1." in n}) and (wanted | hooked) & {*SPLIT}:
             raise VieteError(
-                f"queries, keys and values that have inputs of their own have norms of their own, "
-                f"and none reads {min(norms)}; hook into one or the other"
+                f"with separate inputs, queries, keys and values have separate norms, and none of "
+                f"them reads {min(norms)}; hook into the inputs or into ln1, not both"
             )
         named = named_values(self.names, wanted | hooked)
         needed = [named.value(n) for n in names]

@@ -65,7 +65,7 @@ def to_live(card: CardData, weights: Mapping[str, Array], base: Mapping[str, Any
         None, config=config, state_dict=tensors, dtype=first.dtype, output_loading_info=True
     )
     if wrong := [*found["unexpected_keys"], *found["missing_keys"]]:
-        raise VieteError(f"{type(net).__name__} of transformers has another {sorted(wrong)[0]}")
+        raise VieteError(f"{sorted(wrong)[0]} differs in {type(net).__name__} of transformers")
     return net.to(first.device).eval()
 
 

@@ -417,7 +417,7 @@ class Names(Displayed):
             shown = show_equation(*self.sides(found, found.formula), style)
             layered = name.replace("{l}", f"{{{letter}-1}}")
             rows.append([f"`{layered}`", axes, f"${show(found.formula, style)}$", f"${shown}$"])
-        header = ["name", "axes", "value", "where it is or in what"]
+        header = ["name", "axes", "value", "in which equation"]
         title = heading(1, f"{self.model.title}: names of TransformerLens")
         found_names: list[Block] = [table(header, rows)] if rows else []
         if lacking:

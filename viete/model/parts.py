@@ -37,7 +37,7 @@ class WeightsByName:
 
     def __getattr__(self, name: str) -> Array:
         if name not in self.own:
-            raise AttributeError(f"it has {', '.join(self.own)}, and no {name!r}")
+            raise AttributeError(f"this part has {', '.join(self.own)}, and no {name!r}")
         return self.model.weight(name)
 
 

@@ -93,8 +93,8 @@ class PlaceValues:
         for e, width in zip(self.places, widths, strict=True):
             if width.value(self.program.sizes) is None:
                 raise VieteError(
-                    f"the rows of {show(e)} are {width} wide, as the text is long; features read "
-                    f"and write rows of one width, such as those of {example(card)}"
+                    f"the rows of {show(e)} are as long as the text ({width}); features read and "
+                    f"write rows of one fixed width, such as those of {example(card)}"
                 )
         self.widths = tuple(int(w.evaluate(self.program.sizes)) for w in widths)
 

@@ -30,8 +30,8 @@ def revisions(source: str | Path, which: str | Sequence[str] = ALL) -> list[str]
     else:
         found = steps_of_model(str(source))
     if not found:
-        raise VieteError(f"{source} has no checkpoints; --revision all is of a run of viete train, "
-                         f"or of a model with revisions such as step1000")  # fmt: skip
+        raise VieteError(f"{source} has no checkpoints; --revision all needs a run of viete train, "
+                         f"or a model with revisions such as step1000")  # fmt: skip
     return found
 
 

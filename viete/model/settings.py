@@ -143,7 +143,7 @@ def same_equations(card: CardData, config: Mapping[str, Any]) -> None:
         again = read(card_for(settings), settings, accept=list(config))
     except VieteError as error:
         raise VieteError(
-            f"{card.title}: its config cannot be made of the card alone ({error.message})"
+            f"{card.title}: its config cannot be made from the card alone ({error.message})"
         ) from None
     names = {e.name for e in again.equations}
     output = "logits" if "logits" in names else again.equations[-1].name

@@ -72,7 +72,7 @@ class Starting(Hooking):
             target = found.place.whole.args[0]
         if first is None or target is None:
             part = name or "block"
-            raise VieteError(f"{self.card.title} has no {part} by names of TransformerLens")
+            raise VieteError(f"{self.card.title} has no {part} under the names of TransformerLens")
         named = named_values(self.names, ())
         first, target = (self.names.at(e, layer) for e in (first, target))
         run = self.started(array, named, show(first), [show(target)], {}, {})

@@ -71,7 +71,9 @@ def open_run(path: str | Path, revision: str | None = None) -> Folder:
     if checkpoints.steps(path):
         tensors = in_memory(path, checkpoint_of(path, revision or "latest").weights)
     elif not file.is_file():
-        raise VieteError(f"{path}: the run has no weights yet, since no checkpoint is written")
+        raise VieteError(
+            f"{path}: the run has no weights yet, since no checkpoint has been written"
+        )
     elif revision not in (None, "latest"):
         raise VieteError(
             f"{path}: the folder has one {WEIGHTS} and no checkpoints; leave out --revision"

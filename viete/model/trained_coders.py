@@ -66,7 +66,7 @@ def learned_coder(path: str | Path, revision: str | None = None) -> LearnedCoder
             f"b_dec, as the card sae does"
         )
     if "reads" not in facts:
-        raise VieteError(f"{path} does not say what its features read; viete train notes it")
+        raise VieteError(f"{path} does not say what its features read; a run of viete train does")
     writes = facts.get("writes", facts["reads"])
     size = float(card.sizes.get("sigma", 1))
     out = float(card.sizes.get("tau", size))

@@ -69,7 +69,9 @@ class NamedWeights:
             found = self.names.weight(row)
             if found is not None:
                 return row.axes, found
-        raise VieteError(f"{self.card.title} has no {entry.name}: no parameter of it is one")
+        raise VieteError(
+            f"{self.card.title} has no {entry.name}: none of its parameters has this role"
+        )
 
     def stacked(self, axes: tuple[str, ...], formula: Expr) -> Array:
         """The arrays of a formula over weights, for all blocks on an axis in front."""

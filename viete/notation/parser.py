@@ -479,8 +479,8 @@ class Parser(NameParser):
             elif own is not None and letter == heads.letter:
                 if value.free & {heads.group, heads.member}:
                     raise self.error(
-                        f"{symbol.key} has one for each head {letter}; with {heads.group} and "
-                        f"{heads.member} it is {own.key}", script,
+                        f"{symbol.key} takes the head {letter}; with the letters {heads.group} and "
+                        f"{heads.member} write {own.key}", script,
                     )  # fmt: skip
                 values += group_of(value, heads.each), place_of(value, heads.each)
             else:

@@ -59,8 +59,8 @@ def picked(parser: Parser, value: Expr, items: list[Expr]) -> Pick:
         if isinstance(item, Num) and parser.is_word(item):
             fits = parser.scope.over_tokens
             if fits is not None and not fits(value, axis):
-                raise parser.error("a token has no place on this axis, which is not over the "
-                                 "vocabulary", item)  # fmt: skip
+                raise parser.error("a token cannot be an index here: this axis does not run over "
+                                 "the vocabulary", item)  # fmt: skip
         elif isinstance(item, Num) and item.value < 0 and item.value.denominator == 1:
             items[axis] = parser.node(place_from_end(value, axis, -int(item.value)), item)
     return Pick(value, tuple(items))

@@ -34,8 +34,8 @@ def mediation(model: Model[Any], of: str, by: str, texts: Any) -> Effects:
     for k, x in enumerate(given, 1):
         if x.against is None:
             raise VieteError(
-                f'text {k} has no other against it; give lines such as {{"text": "…", "against": '
-                f'"…"}}, or draw others with resample'
+                f'text {k} has no second text; give lines such as {{"text": "…", "against": '
+                f'"…"}}, or draw second texts with resample'
             )
     pairs = [(x, Example(x.against, values=x.values, place=x.place)) for x in given]
     return effects(model, of, by, pairs, title_of(texts, len(given)))

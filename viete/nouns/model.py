@@ -244,8 +244,9 @@ class Model(Searching, LikeModules, Verbs, Generic[C]):
 
         if self.reopen is None:
             raise VieteError(
-                f"{self.card.title} is not a model as it was opened from a run or the hub, so it "
-                f"has no checkpoints; write changes behind a question: … with A^{{2,1}} = 0"
+                f"{self.card.title} was changed after it was opened, or was not opened from a run "
+                f"or the hub, so it has no checkpoints; write changes behind a question: … with "
+                f"A^{{2,1}} = 0"
             )
         return Checkpoints(self.reopen, revisions(self.reopen.args[1], which or "all"))
 

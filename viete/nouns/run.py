@@ -101,7 +101,7 @@ class Questions(Run, Displayed):
             return self, question
         of = self.of
         if isinstance(of, CardData):
-            raise VieteError('T("…") is of a text, which only a model with a tokenizer reads')
+            raise VieteError('T("…") needs a model with a tokenizer, which reads the text')
         vectors = self.__dict__.setdefault("text_vectors", {})
 
         def vector(text: str) -> Any:

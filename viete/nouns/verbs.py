@@ -88,7 +88,7 @@ class Verbs(Displayed):
 
         ``of`` is the loss: a value or a formula that is one number. By default it is the last such
         value of the card, or else the cross-entropy of ``logits`` and the next tokens, which become
-        an input ``y``. ``by`` names the parameters or real inputs to differentiate by, by default
+        an input ``y``. ``by`` names the parameters or real inputs of the derivatives, by default
         all parameters. Raises VieteError for a card without a loss and without logits, and where no
         derivative can pass, with the equation.
         """

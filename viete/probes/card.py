@@ -86,7 +86,9 @@ def naming(model: Any, probes: Probes) -> Any:
     for name in named_in(probes.examples.of, texts):
         values = [numbers_of(e, [name], model.words)[name] for e in texts]
         if not all(type(x) is int for x in values):
-            raise VieteError(f"{name} is a whole number of each text, where a probe is in a model")
+            raise VieteError(
+                f"a probe that is written as a model needs a whole number {name} for each text"
+            )
         ends = (num(min(0, *values)), num(max(values)), num(values[0]))
         items.append(Input(parse_name(Text(name), "input", set()), (), *ends, "of each text"))
     card = model.card

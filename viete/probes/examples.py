@@ -228,7 +228,7 @@ def coded(
     if kind == "numbers" or (kind is None and numbers and not whole):
         if not (np.abs(every) <= LARGEST).all():
             raise VieteError(
-                f"{label} is not a finite number of every text, of at most {LARGEST:g} in size"
+                f"{label} must be a finite number on every text, at most {LARGEST:g} in size"
             )
         return (), tuple(np.array(row, float) for row in labels)
     classes = sorted(set(every)) if numbers else sorted(set(every), key=str)

@@ -67,8 +67,8 @@ class Probes(Displayed):
             raise VieteError(f"the penalty must be a finite number above 0, not {penalty}")
         if method == "means" and not examples.classes:
             raise VieteError(
-                f"{examples.label} is a number of each text, and class means are of classes; "
-                f"numbers are read by ridge regression, without a method"
+                f"{examples.label} is a number, and the method 'means' needs classes; leave out "
+                f"the method, and numbers are fitted by ridge regression"
             )
         self.examples, self.method, self.penalty, self.seed = examples, method, penalty, seed
         self.held = held_out(examples, held, seed)

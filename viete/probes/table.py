@@ -75,7 +75,7 @@ def rows(probes: Probes) -> Iterator[list[str]]:
 def effect_table(effects: Sequence[ProbeEffect]) -> Iterator[Block]:
     """The effects of the directions: a row for each number."""
     if effects:
-        yield paragraph("What it does, in means over the texts held out:")
+        yield paragraph("What the direction does, in means over the held-out texts:")
         names = list(effects[0].values)
         yield table(["", *names], [
             [literal(e.question), *(f"{e.values[n]:.4f}" for n in names)] for e in effects

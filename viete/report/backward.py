@@ -54,13 +54,13 @@ def conventions(card: CardData, loss: Ref, first: int, write: CardWriter) -> lis
     out = [
         f"Equations 1 to {first} are the card's. The equations after them are the derivatives of "
         f"${write.e(loss)}$ (equation {number}), in the order in which they are computed. ${d}$ "
-        f"has the shape of $X$: its entries are the derivatives by the entries of $X$. What the "
-        f"forward pass repeats for every row, head or block, the backward pass sums."
+        f"has the shape of $X$: its entries are the derivatives with respect to the entries of "
+        "$X$. What the forward pass repeats for every row, head or block, the backward pass sums."
     ]
     ops = {x.op for e in equations for x in walk(e.right) if isinstance(x, Apply)}
     if means := [f"${p.function(f)}({dot})$" for f in ("sum", "mean", "max") if f in ops]:
-        verb = "take" if len(means) > 1 else "takes"
-        out[0] += f" {listed(means)} of a matrix {verb} each row to one number."
+        verb = "give" if len(means) > 1 else "gives"
+        out[0] += f" {listed(means)} of a matrix {verb} one number for each row."
     back, again, hats = helpers(equations)
     said = []
     if again:
@@ -69,7 +69,9 @@ def conventions(card: CardData, loss: Ref, first: int, write: CardWriter) -> lis
     if back:
         parts = of_many(back, "the derivative", "derivatives")
         those = "such parts" if again else "parts of the forward pass that have no name"
-        said.append(f"{spread(back, write.style)} {parts} of ${write.e(loss)}$ by {those}")
+        said.append(
+            f"{spread(back, write.style)} {parts} of ${write.e(loss)}$ with respect to {those}"
+        )
     if hats:
         hat = show_symbol(hats[0].left.symbol, write.style)
         said.append(f"${hat}$ is the normalized value before its scale and shift")

@@ -27,6 +27,8 @@ def difference_blocks(old: CardData, new: CardData, style: str = "unicode") -> l
             out += [heading(2, what), *(item(f"**{sign}** {said}") for sign, said in lines)]
     if len(out) == 1:
         out.append(paragraph("Both have the same parameters, equations and derived names."))
+    elif new.title != old.title:
+        out.insert(1, paragraph(f"**−** is only in {old.title}, **+** only in {new.title}."))
     return out
 
 

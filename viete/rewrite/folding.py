@@ -81,8 +81,8 @@ def center_unembedding(card: CardData) -> Folding:
         or not (bias is None or is_parameter(bias))
     ):  # fmt: skip
         raise VieteError(
-            f"the unembedding of {card.title} cannot be centred: its scores are no product with "
-            f"it, {equation_text(equation)}"
+            f"the unembedding of {card.title} cannot be centred: the logits are not a product "
+            f"with it, {equation_text(equation)}"
         )
     for e in work.equations:
         for parent, ref in parents(e.right):
@@ -109,9 +109,7 @@ def fold_value_biases(card: CardData) -> Folding:
         and averaged(work, e.left)
     ]  # fmt: skip
     if not found:
-        raise VieteError(
-            f"{card.title} has no biases of values alone, of which softmax takes a mean"
-        )
+        raise VieteError(f"{card.title} has no value biases that attention only averages")
     for k, bias in found:
         value = work.equations[k]
         assert isinstance(bias, Ref) and isinstance(value.right, Apply)

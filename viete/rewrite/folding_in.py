@@ -187,7 +187,7 @@ class FoldingIn:
             lower, upper = (self.number(b) for b in self.model.ranges[slot])
             if isinstance(x, Idx):
                 if x.name != slot and x.name not in self.renamed:
-                    raise self.change.left_text.error(f"{x.name} does not count what {slot} does")
+                    raise self.change.left_text.error(f"{x.name} and {slot} count different things")
                 continue
             value = self.number(x)
             if value is None and (head := head_of(x)) is not None and head[0].free:

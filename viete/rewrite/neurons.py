@@ -44,8 +44,8 @@ def by_neurons(card: CardData) -> CardData:
         found.made = []
     if not found.indices:
         raise VieteError(
-            f"{card.title} has no neurons: no product with a matrix of weights, of which each "
-            f"column to the left is a function of its own columns of weights"
+            f"{card.title} has no neurons: no equation has a product f(x W) V with matrices of "
+            f"weights W and V, and a function f of each column alone"
         )
     indices = (*card.indices, *found.indices.values())
     return replace(card, equations=tuple(equations), indices=indices)

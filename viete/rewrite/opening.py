@@ -60,7 +60,7 @@ def applied(card: CardData, f: Expr, args: tuple[Expr, ...]) -> Expr:
     if parts_of(found) > MOST_PARTS:
         raise VieteError(
             f"with its definition put in, {show(operator.symbol.member)} of this is too long; give "
-            f"what it is applied to a name"
+            f"its argument a name"
         )
     return card.apart(found)
 

@@ -84,7 +84,7 @@ def check_order(card: CardData, change: Replacement) -> None:
             one, other = (number(card, at[slot]) for at in blocks)
             later = one is not None and other is not None and one > other
             if not (later or reader.key in same_block(card, key)):
-                raise change.text.error(f"{show(reader)} is there before {show(change.left)}")
+                raise change.text.error(f"{show(reader)} is computed before {show(change.left)}")
 
 
 def same_block(card: CardData, key: str) -> Collection[str]:

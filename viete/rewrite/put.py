@@ -115,7 +115,7 @@ def check_letters(card: CardData, change: Replacement, more: Collection[str] = (
             where = change.right_text.place(Idx(loose[0])) if e is change.right else (0, None)
             source = change.right_text if e is change.right else change.text
             what = show(Pick(change.left, change.items) if change.items else change.left)
-            raise source.error(f"{loose[0]} is not a letter of {what}, so nothing says what it is",
+            raise source.error(f"{loose[0]} is not a letter of {what}, so it has no meaning here",
                                     *where)  # fmt: skip
 
 

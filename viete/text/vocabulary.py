@@ -376,7 +376,9 @@ def load_vocabulary(path: str | Path) -> Vocabulary:
 
 def characters(stored: dict[str, Any], path: Path) -> Characters:
     """A character vocabulary from the JSON of `Characters.dumps`."""
-    wrong = VieteError(f"{path}: this tokenizer.json is not the character vocabulary it seems")
+    wrong = VieteError(
+        f"{path}: this tokenizer.json looks like a character vocabulary, but is not one"
+    )
     try:
         ids = dict(stored["model"]["vocab"])
         special = [token["content"] for token in stored.get("added_tokens") or ()]

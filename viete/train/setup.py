@@ -134,8 +134,8 @@ def begin(settings: Settings, card: CardData, run: Path) -> Job:
     check_sets(card, settings.sets)
     if given := next((p for p in card.parameters if p.from_config), None):
         raise VieteError(
-            f"{card.title}: {given.name} is given by a config, and is not learned; training would "
-            f"change it with the others"
+            f"{card.title}: {given.name} is given by a config and is not learned, but training "
+            f"would change it too"
         )
     literal_weights(card)
     if settings.sample_every:
@@ -352,7 +352,7 @@ def encode_data(
     if not us.leads:
         there = memory_mapped(us.broadcast(None))
         if there is None:
-            raise VieteError(f"{run}: this process does not see what the first one wrote there")
+            raise VieteError(f"{run}: this process does not see what the first process wrote there")
         return there
     documents = read_data(settings.data, settings.kind)
     if last is not None:

@@ -79,7 +79,7 @@ def own_tokenizer(model: str) -> str:
     tokenizer = (path if path.is_dir() else path.parent) / "tokenizer.json"
     if not tokenizer.is_file():
         raise VieteError(
-            f"{model} has no tokenizer.json, by which it knows the tokens; say which with "
+            f"{model} has no tokenizer.json, so its tokens are unknown; name a tokenizer with "
             f"--tokenizer"
         )
     return str(tokenizer)
@@ -108,7 +108,7 @@ def fit_values(
         raise VieteError(f"{card.title} has {two if len(inputs) == 2 else one}")
     if documents.apart:
         raise VieteError(
-            f"{documents.path}: values are learned from running text, with --kind text, and not of "
+            f"{documents.path}: values are learned from running text, with --kind text, not from "
             f"dialogs or lines"
         )
     card = with_loss(card)

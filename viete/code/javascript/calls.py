@@ -28,7 +28,7 @@ export function forward(ARGS) {
     return [OUT, LOSS, kept];
 }"""
 BACKWARD = """\
-/** The derivative of LOSS by every parameter. */
+/** The derivatives of LOSS with respect to the parameters. */
 export function backward(kept, ARGS) {
     const made = derivatives(kept, ARGS);
     return {PAIRS};

@@ -212,7 +212,7 @@ class Numbers(Namespace):
                 order = self.compared(row[k], row[found]) * way
             except Undecided as error:
                 raise VieteError(
-                    f"which of the entries {found} and {k} is greater is undecided: {error}"
+                    f"it is undecided which of the entries {found} and {k} is greater: {error}"
                 ) from None
             if order > 0 or (order == 0 and k < found):
                 found = k

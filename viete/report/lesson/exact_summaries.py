@@ -82,7 +82,8 @@ class ExactSummaries(Summaries):
         meant = (" They are still exact, and their digits are proven. Whether two of them are "
                  "equal cannot always be decided.")  # fmt: skip
         return (
-            f"From {name} on, {whose} are too long to write out, so each has a name.{meant * first}"
+            f"From {name} on, {whose} are too long to write out, so their "
+            f"first digits are shown.{meant * first}"
         )
 
     def brings(self, turn: Turn) -> str:
@@ -124,9 +125,9 @@ class ExactSummaries(Summaries):
             out.append("Whether two numbers with roots and powers of e are equal is decided by "
                        "theorems (Besicovitch 1940; Lindemann and Weierstrass), not by "
                        "rounding.")  # fmt: skip
-        if self.exact.names:
-            out.append(f"{len(self.exact.names)} numbers are too long to write out and have "
-                       "names.")  # fmt: skip
+        if count := len(self.exact.names):
+            many = f"{count} numbers are" if count > 1 else "One number is"
+            out.append(f"{many} too long to write out.")
         bits = max((self.exact.status[t.makes].bits for t in turns), default=0)
         if bits:
             out.append("Which of two numbers is greater was decided by computing binary digits "

@@ -151,10 +151,10 @@ class Maker(Teller):
     def about_numbers(self) -> list[str]:
         """How numbers are written."""
         return [
-            "Every number is exact: nothing is rounded. After a root or a power of e come ≈ and "
-            f"its first {self.formulas.digits} digits, which are proven. A number that is too long "
-            "to read is cut off after some digits, with … for the rest."
-            + " A sum of more than three products leaves out those that are 0."
+            "Every number is exact: nothing is rounded. A number with a root or a power of e is "
+            f"followed by ≈ and its first {self.formulas.digits} digits, which are proven. A "
+            "number that is too long to read is cut off after some digits, with … for the rest."
+            + " A sum of more than three products leaves out the products that are 0."
             * self.has_long_sums()
         ]
 

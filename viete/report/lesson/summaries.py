@@ -136,15 +136,15 @@ class Summaries:
                 yield f"{at} {a} and {b} have exactly the same score"
             else:
                 why = self.because(greatest, next_one, gap)
-                scores = self.scored(b, greatest, next_one)
+                scores = self.scored(a, b, greatest, next_one)
                 yield f"{at} the model predicts {a}, {why}. {scores}"
 
-    def scored(self, second: str, best: Number, next_one: Number) -> str:
+    def scored(self, first: str, second: str, best: Number, next_one: Number) -> str:
         """The two greatest scores; fractions stand already in the reason."""
         if best.rational is not None and next_one.rational is not None:
             return f"The token with the second greatest score is {second}"
         one, two = self.formulas.plain_number(best), self.formulas.plain_number(next_one)
-        return f"Its score is ${one}$, and {second} comes second with ${two}$"
+        return f"The score of {first} is ${one}$; {second} comes second with ${two}$"
 
     def because(self, best: Number, second: Number, gap: Number) -> str:
         return f"because ${self.formulas.decimal(best)} > {self.formulas.decimal(second)}$"

@@ -56,7 +56,9 @@ class Backward(Passing):
             if pairs and key != self.loss.key and key in self.active:
                 e = self.model.equations[max(1, pairs[0][1].reason.equation) - 1]
                 at = ", ".join(map(show, pairs[0][1].index))
-                raise e.text.error(f"the derivative by the block {at} of {key} is not derived")
+                raise e.text.error(
+                    f"the derivative with respect to the block {at} of {key} is not derived"
+                )
 
     def segments(self) -> list[tuple[Loop | None, list[Equation]]]:
         out: list[tuple[Loop | None, list[Equation]]] = []

@@ -1,6 +1,6 @@
 """The double where: gives the unchosen operands of a `where` a finite derivative.
 
-The derivative of ``where(x > 0, log(x), 0)`` by x is ``where(x > 0, ∂y, 0) / x``, which is 0 / 0
+The derivative of ``where(x > 0, log(x), 0)`` in x is ``where(x > 0, ∂y, 0) / x``, which is 0 / 0
 where x is 0: the condition chooses, but the infinite slope of the unchosen side turns its 0 into
 NaN. In ``where(x > 0, log(where(x > 0, x, 1)), 0)`` both sides have a finite slope everywhere, and
 the values are the same. The derivation of gradients, and programs whose library differentiates

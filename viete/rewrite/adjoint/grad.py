@@ -35,7 +35,7 @@ def grad(
     ``of`` is the loss, a value of the card or a formula that is one number. By default it is the
     last value that is one number and has a derivative, else the cross-entropy of the logits and
     targets (the tokens one further, which are then an input). ``by`` are the names of parameters or
-    real inputs to differentiate by, by default all parameters. In a run with a batch, every
+    real inputs of the derivatives, by default all parameters. In a run with a batch, every
     sequence has separate derivatives. Existing backward equations are derived anew.
 
     Raises VieteError for a card without a loss and without logits, a loss that is not a single real
@@ -65,8 +65,8 @@ def derived(card: CardData, of: str | Expr | None, by: Sequence[str] | None) -> 
         kind = next((i for i in card.inputs if i.name == name), None)
         raise VieteError(
             f"{name} holds whole numbers, which have no derivative" if kind else
-            f"a derivative is taken by a parameter or a real input, and {name} is none of "
-            f"{card.title}"
+            f"derivatives are taken with respect to parameters or real inputs; {name} is neither "
+            f"in {card.title}"
         )  # fmt: skip
     wanted = frozenset(by) if by is not None else frozenset(leaves)
     double = doubled(card)
@@ -134,9 +134,9 @@ def with_loss(card: CardData, of: str | Expr | None) -> tuple[CardData, Ref]:
         rest = sorted(numbers(card), key=lambda e: shapes.types[e.name].kind == REAL)
         if not rest:
             raise VieteError(
-                f"{card.title} has no loss: there is neither a value that is one number nor a "
-                f"value called logits to take one of; add an equation such as "
-                f"L = cross_entropy(logits; y), or say what with {OF}"
+                f"{card.title} has no loss: no value is one number, and no value is called "
+                f"logits; add an equation such as L = cross_entropy(logits; y), or name the "
+                f"loss with {OF}"
             )
         return card, rest[-1].left
     source = Text(show(of) if isinstance(of, Expr) else of, "<loss>")
@@ -186,7 +186,7 @@ def with_own_loss(card: CardData) -> tuple[CardData, Ref] | None:
     loss = card.fresh("L", "loss", "objective")
     y = Symbol("input", name)
     item = Input(y, (rows,), num(0), Apply("sub", (columns, num(1))), None,
-                 "targets, the tokens one further")  # fmt: skip
+                 "targets: the next tokens")  # fmt: skip
     left = Ref(Symbol("value", loss))
     right = card.library("cross_entropy", logits, Ref(y))
     part = "" if not card.equations[-1].part else "Loss"
@@ -205,4 +205,4 @@ def blocked(found: Backward, card: CardData, loss: Ref) -> str:
                 f"no derivative of {loss.key} reaches the parameters: "
                 f"{show(e.left)} = {show(e.right)}{where} is not differentiable"
             )
-    return f"{loss.key} does not depend on what the derivative is asked by"
+    return f"{loss.key} does not depend on any of the names that were asked for"

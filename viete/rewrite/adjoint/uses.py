@@ -122,8 +122,8 @@ class Uses(BackwardEquations):
     def refused(self, e: Ref, c: Context) -> VieteError:
         text = self.model.equations[c.reason.equation - 1].text
         return text.error(
-            f"the derivative through {show(e)} is not derived: which blocks read a block must be "
-            f"plain, as with {e.key.partition('^')[0]}^{{i-2}} or ^{{N-i+1}}",
+            f"the derivative through {show(e)} is not derived: the block number must be simple, "
+            f"such as {e.key.partition('^')[0]}^{{i-2}} or ^{{N-i+1}}",
             *text.place(e),
         )
 
