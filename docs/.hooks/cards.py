@@ -34,9 +34,12 @@ SMALL = {  # sizes for a page to explore, of the dimensions that a card has
     "d_mlp": 12, "n_max": 8, "ell_max": 8, "T_max": 8, "w": 3, "E": 3, "N_P": 11, "n_b": 8, "D": 8,
     "F": 6,
 }  # fmt: skip
-MATRIX = r"(?<=\| )(\[.*?\]|I)(?= \|)"  # in a column
+MATRIX = r"(?<=\| )([^|]*\[[^|]*\]|I|I, [^|]*)(?= +\|)"  # in a column, or one for each block
 KEYS = re.compile(r"(^|, )(.+?)(?= or missing|, |$)")  # in a column config
 CONFIG = "The last column names the key of a released model's `config.json` that sets the size."
+TENSORS = (
+    " `size T k` is the size of axis k of the tensor T, and `count T` the number of such tensors."
+)
 IN_A_ROW = "`;` ends a row of a matrix, and `I` is the identity matrix."
 EXPLORED = ("exact-lesson", "gpt2")  # whose pages are shown, not only their commands
 
@@ -90,8 +93,9 @@ def tile(name: str, card: vt.Card, url: str) -> str:
 
 
 def first_sentence(card: vt.Card) -> str:
-    """How the prose of a card begins."""
-    return re.sub("[*`]", "", re.split(r"[.;]\s", card.about[0], maxsplit=1)[0]).rstrip(".") + "."
+    """How the prose of a card begins, up to a colon where a formula follows."""
+    sentence = re.split(r"[.;]\s", card.about[0], maxsplit=1)[0]
+    return re.sub("[*`]", "", re.sub(r":[^$:]*\$.*", "", sentence)).rstrip(".") + "."
 
 
 def page(name: str, card: vt.Card) -> str:
@@ -129,7 +133,8 @@ def sizes(table: str) -> str:
     for row in rows[2:]:
         row[at] = KEYS.sub(r"\1`\2`", row[at].strip())
     lines = (f"| {' | '.join([*row[:at], *row[at + 1 :], row[at]])} |" for row in rows)
-    return "\n".join([*lines, "", CONFIG])
+    written = "\n".join(lines)
+    return f"{written}\n\n{CONFIG}{TENSORS if '`size ' in written else ''}"
 
 
 def weights(card: vt.Card, parameters: str) -> Iterator[str]:
