@@ -34,7 +34,7 @@ SMALL = {  # sizes for a page to explore, of the dimensions that a card has
     "d_mlp": 12, "n_max": 8, "ell_max": 8, "T_max": 8, "w": 3, "E": 3, "N_P": 11, "n_b": 8, "D": 8,
     "F": 6,
 }  # fmt: skip
-MATRIX = r"(?<=\| )([^|]*\[[^|]*\]|I|I, [^|]*)(?= +\|)"  # in a column, or one for each block
+MATRIX = r"(?<=\| )([^|]*\[[^|]*?|I|I, [^|]*?)(?= +\|)"  # in a column, or one for each block
 KEYS = re.compile(r"(^|, )(.+?)(?= or missing|, |$)")  # in a column config
 CONFIG = "The last column names the key of a released model's `config.json` that sets the size."
 TENSORS = (
