@@ -9,7 +9,12 @@ import re
 from itertools import pairwise
 from typing import Any
 
+from pygments.lexers.shell import BashSessionLexer
+
 from viete.document.colours import svg_file
+
+# The only prompt is $: a line with # is one of a program that a command has printed.
+BashSessionLexer._ps1rgx = re.compile(r"^(\$ )(.*\n?)")
 
 _TABLE = re.compile(r"<table>(.*?)</table>", re.S)
 _NO_HEAD = re.compile(r"<thead>\s*<tr>(?:\s*<th[^>]*></th>)+\s*</tr>\s*</thead>\s*")
@@ -46,8 +51,21 @@ def on_page_content(html: str, **_: Any) -> str:
         inside = _NAME.sub(lambda m: re.sub(r"[._/](?=\w)", r"\g<0><wbr>", m[0]), inside)
         return f'<div class="columns"><table class="plain">{inside}</table></div>'
 
-    html = _CODE.sub(lambda m: m[1] + wrapped(m[2]) + m[3], _TABLE.sub(boxed, html))
+    html = _CODE.sub(fitted, _TABLE.sub(boxed, html))
     return _SHORT.sub(r'<code class="short">\1</code>', html)
+
+
+def fitted(m: re.Match[str]) -> str:
+    """A block of code whose long lines wrap, and how many columns the others need."""
+    code = wrapped(m[2])
+    needed = max((len(plain(x)) for x in code.split("\n") if 'class="wraps"' not in x), default=0)
+    style = f' style="--columns: {needed}"' if needed > _WIDE else ""
+    return f"{m[1][:-1]}{style}>{code}{m[3]}"
+
+
+def plain(line: str) -> str:
+    """A line of highlighted code without its tags."""
+    return entities.unescape(_TAG.sub("", line))
 
 
 def wrapped(code: str) -> str:
@@ -57,7 +75,7 @@ def wrapped(code: str) -> str:
     """
     written = []
     for line, after in pairwise([*lines(code), ""]):
-        text, below = (entities.unescape(_TAG.sub("", x)) for x in (line, after))
+        text, below = plain(line), plain(after)
         gaps = [gap.end() for gap in _GAP.finditer(text)]
         begin = gaps[0] if gaps else len(text) - len(text.lstrip()) + 2
         whole = _RULES.search(text) or any(map(_POINTER.fullmatch, (text, below)))
