@@ -45,10 +45,11 @@ EXPLORED = ("exact-lesson", "gpt2")  # whose pages are shown, not only their com
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """A page for each card."""
-    for name in named():
-        text = page(name, vt.read(name))
-        files.append(File.generated(config, f"reference/cards/{name}.md", content=text))
+    """A page for each card, in the order of the list."""
+    for cards in grouped().values():
+        for name, card in cards.items():
+            text = page(name, card)
+            files.append(File.generated(config, f"reference/cards/{name}.md", content=text))
     return files
 
 
@@ -69,16 +70,22 @@ def group(name: str, card: vt.Card) -> str:
     return small if name.startswith("dialog-") or name in TEACHING else papers
 
 
-def listing(url: str) -> str:
-    """Every card in its group: its picture, its name, its first sentence."""
-    found: dict[str, list[str]] = {title: [] for title in GROUPS}
+def grouped() -> dict[str, dict[str, vt.Card]]:
+    """The cards of each group by their names, in the order of their titles."""
+    found: dict[str, dict[str, vt.Card]] = {title: {} for title in GROUPS}
     cards = {name: vt.read(name) for name in named()}
     for name, card in sorted(cards.items(), key=lambda x: x[1].title.lower()):
-        found[group(name, card)].append(tile(name, card, url))
-    return "\n\n".join(
-        f'## {title}\n\n{about}\n\n<div class="cards">\n{"".join(found[title])}</div>'
-        for title, about in GROUPS.items()
-    )
+        found[group(name, card)][name] = card
+    return found
+
+
+def listing(url: str) -> str:
+    """Every card in its group: its picture, its name, its first sentence."""
+    parts = []
+    for title, cards in grouped().items():
+        tiles = "".join(tile(name, card, url) for name, card in cards.items())
+        parts.append(f'## {title}\n\n{GROUPS[title]}\n\n<div class="cards">\n{tiles}</div>')
+    return "\n\n".join(parts)
 
 
 def tile(name: str, card: vt.Card, url: str) -> str:
