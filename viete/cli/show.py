@@ -8,6 +8,7 @@ import typer
 
 from viete.cli.output import Output, emit, format_of, format_option
 from viete.cli.source import SourceOptions
+from viete.cli.weights import WeightOptions
 from viete.document.rendering import PAGES, STYLES, check_format, render
 
 FORMATS = (*PAGES, "json", "svg", "mermaid")
@@ -15,6 +16,7 @@ FORMATS = (*PAGES, "json", "svg", "mermaid")
 
 def show(
     source: SourceOptions,
+    weights: WeightOptions,
     form: Annotated[str | None, format_option(FORMATS)] = None,
     costs: Annotated[
         bool, typer.Option("--costs", help="Count parameters, operations and bytes instead.")
@@ -46,10 +48,15 @@ def show(
 ) -> None:
     """Print a card: its dimensions, its parameters, and its equations with the shape of each.
 
-    -f svg draws the data flow, -f latex and -f md write the equations for a paper or a page.
+    -f svg draws the data flow, -f latex and -f md write the equations for a paper or a page. With
+    --seed or a file of weights, the card has these numbers in its value column.
     """
     form = format_of(form, output, FORMATS)
-    card = source.card()
+    card = source.card(weights.weights)
+    if weights.present:
+        from viete.evaluate.written_weights import with_values
+
+        card = with_values(card, weights.exact(card))
     if folded:
         from viete.rewrite.folding import folded as fold
 

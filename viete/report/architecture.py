@@ -124,7 +124,7 @@ class _Document(SizedCard):
             out += [heading(2, "Generation process"), *self.generation(found)]
         out += [heading(2, "Parameter count"), *count(self)]
         if any(p.value for p in model.parameters):
-            out += [heading(2, "Weights"), with_matrices(self.write.parameters(), self.style)]
+            out += [heading(2, "Weights"), with_matrices(self.write)]
         if functions := self.functions():
             out += [heading(2, "Functions"), *functions]
         return [*out, heading(2, "Notes"), *notes(self)]

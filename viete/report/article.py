@@ -66,7 +66,7 @@ def article(card: CardData, forward: int, style: str, left_out: str = "") -> lis
         "Notation": [w.glossary((names, said(meaning))) for names, meaning in card.notation],
         "Dimensions": columns(w.dimensions(), "symbol value meaning"),
         "Inputs": [item(w.math(w.input(i)), i.meaning) for i in card.inputs],
-        "Parameters": columns(with_matrices(w.parameters(), style), "symbol shape value meaning"),
+        "Parameters": columns(with_matrices(w), "symbol shape value meaning"),
         "Functions": functions(w, said),
         "Forward pass": equations(w, card.equations[:forward]),
         "Backward pass": [paragraph(left_out)]
