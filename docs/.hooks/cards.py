@@ -36,7 +36,7 @@ SMALL = {  # sizes for a page to explore, of the dimensions that a card has
 }  # fmt: skip
 MATRIX = r"(?<=\| )([^|]*\[[^|]*?|I|I, [^|]*?)(?= +\|)"  # in a column, or one for each block
 KEYS = re.compile(r"(^|, )(.+?)(?= or missing|, |$)")  # in a column config
-CONFIG = "The last column names the key of a released model's `config.json` that sets the size."
+CONFIG = "The last column names the entry of a released model's `config.json` that sets the size."
 TENSORS = (
     " `size T k` is the size of axis k of the tensor T, and `count T` the number of such tensors."
 )

@@ -114,17 +114,20 @@ def with_operators(root: ElementTree.Element) -> ElementTree.Element:
 
 
 def with_spaces(root: ElementTree.Element) -> ElementTree.Element:
-    """A word such as ``softmax`` stands apart from a factor before it: ``2 softmax(x)``."""
+    """A word stands apart from a factor beside it: ``2 softmax(x)``, ``logits U``."""
     for row in list(root.iter()):
-        if row.tag.removeprefix(NAMESPACE) in ROWS:
+        if row.tag.removeprefix(NAMESPACE) in ROWS and not is_word(row):
             for k in range(len(row) - 1, 0, -1):
-                if is_word(row[k]) and is_factor(row[k - 1]):
+                a, b = row[k - 1], row[k]
+                if (is_word(b) and is_factor(a)) or (is_letters(a) and is_factor(b)):
                     row.insert(k, ElementTree.Element(NAMESPACE + "mspace", width="0.17em"))
     return root
 
 
 def is_factor(e: ElementTree.Element) -> bool:
-    """Whether an element may be the end of a factor."""
+    """Whether an element may be a factor, or the end of one."""
+    if is_letters(e):
+        return True
     tag, text = e.tag.removeprefix(NAMESPACE), e.text
     return text in CLOSING if tag == "mo" else tag in FACTORS and text not in (*NO_OPERATORS, "Δ")
 
@@ -134,7 +137,18 @@ def is_word(e: ElementTree.Element) -> bool:
     tag, text = e.tag.removeprefix(NAMESPACE), e.text or ""
     if tag in ("msub", "msup", "msubsup"):
         return len(e) > 0 and is_word(e[0])
-    return tag in ("mi", "mo") and len(text) > 1 and text.isalpha() and text != "mod"
+    named = tag in ("mi", "mo") and len(text) > 1 and text.isalpha() and text != "mod"
+    return named or is_letters(e)
+
+
+def is_letters(e: ElementTree.Element) -> bool:
+    r"""Whether an element is a name in letters that stand by themselves, as of ``\mathrm``."""
+    if e.tag.removeprefix(NAMESPACE) in ("msub", "msup", "msubsup"):
+        return len(e) > 0 and is_letters(e[0])
+    upright = [x.get("mathvariant") == "normal" for x in e]  # digits have no variant
+    return any(upright) and all(
+        up or x.tag.endswith("mn") for up, x in zip(upright, e, strict=True)
+    )
 
 
 def checked(e: ElementTree.Element, first: bool = False) -> str:
