@@ -286,6 +286,15 @@ def test_a_tour_leaves_other_folders_as_they_are(tmp_path) -> None:
     assert [x.name for x in tmp_path.iterdir()] == ["run"]
 
 
+def test_a_document_is_not_written_without_its_picture(tmp_path) -> None:
+    """Nor the picture without the document, whichever of them cannot be written."""
+    for taken in ("card.md", "card.svg"):
+        (tmp_path / taken).mkdir()
+        assert "Is a directory" in viete("doc", PATH, "-o", tmp_path / "card.md", code=2).err
+        assert [x.name for x in tmp_path.iterdir()] == [taken]
+        (tmp_path / taken).rmdir()
+
+
 ODD_NAMES = """
 # Odd names
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from viete.cli.output import Output, emit, format_of, format_option
+from viete.cli.output import Output, emit, format_of, format_option, write_files, wrote
 from viete.cli.source import SourceOptions
 from viete.document.rendering import PAGES
 
@@ -31,6 +31,8 @@ def doc(
     card = source.card()
     drawn = output.with_suffix(".svg") if form == "md" and output is not None else None
     text = write_architecture(card, form, batch, length, drawn.name if drawn else None)
-    if drawn is not None:
-        emit(svg_file(data_flow(card, batch, length)), drawn, source.name)
-    emit(text, output, source.name)
+    if drawn is None or output is None:
+        return emit(text, output, source.name)
+    picture = svg_file(data_flow(card, batch, length))
+    write_files({drawn: picture, output: text}, source.name)
+    wrote(drawn, output)

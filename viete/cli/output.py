@@ -76,20 +76,15 @@ def emit(text: str | bytes, output: Path | None, source: str = "") -> None:
         assert isinstance(text, str)
         print(text, end="" if text.endswith("\n") else "\n")
         return
-    write_file(text, output, source)
+    write_files({output: text}, source)
     wrote(output)
 
 
-def write_file(text: str | bytes, output: Path, source: str = "") -> None:
-    """Write the file whole or not at all; raise VieteError if it would overwrite the card.
+def write_files(texts: Mapping[Path, str | bytes], source: str = "") -> None:
+    """Write files, all or none; raise VieteError if one of them would overwrite the card.
 
     ``source`` is the card's path. A symbolic link stays, and its target is written.
     """
-    write_files({output: text}, source)
-
-
-def write_files(texts: Mapping[Path, str | bytes], source: str = "") -> None:
-    """Write several files, as `write_file` does: all of them, or none."""
     with ExitStack() as files:
         for output, text in texts.items():
             if source and realpath(output) == realpath(source):
