@@ -29,6 +29,7 @@ _CODE = re.compile(r"(<pre[^>]*>(?:<span></span>)?<code[^>]*>)(.*?)(</code></pre
 _TAG = re.compile(r"<(/?)(\w+)[^>]*>")
 _GAP = re.compile(r"(?<=\S)  +(?=\S)")
 _RULES = re.compile("[─-╿]")
+_DASHED = re.compile(r"(?<=[>\s])--?\w[\w-]*")  # an option of a command: kept on one line
 _POINTER = re.compile(r" *\^+ *")
 _WIDE = 40  # letters of code that a phone has room for
 
@@ -80,6 +81,7 @@ def wrapped(code: str) -> str:
         begin = gaps[0] if gaps else len(text) - len(text.lstrip()) + 2
         whole = _RULES.search(text) or any(map(_POINTER.fullmatch, (text, below)))
         if len(text) > _WIDE and begin < _WIDE / 2 and len(gaps) < 2 and not whole:
+            line = _DASHED.sub(r'<span class="unbroken">\g<0></span>', line)
             line = f'<span class="wraps" style="--indent: {begin}ch">{line}</span>'
         written.append(line)
     return "\n".join(written)

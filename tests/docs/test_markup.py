@@ -45,3 +45,15 @@ def test_only_code_in_blocks_is_changed() -> None:
     wrapped = f"<pre><span></span><code>{WRAPS.format(2, LONG)}</code></pre>"
     assert markup.on_page_content(page).endswith(wrapped)
     assert f"<p><code>{LONG}</code></p>" in markup.on_page_content(page)
+
+
+def test_code_says_how_many_columns_do_not_wrap() -> None:
+    columns = "one  two   " + 40 * "x"
+    page = f"<pre><span></span><code>{columns}\n{2 * LONG}</code></pre>"
+    assert f'<code style="--columns: {len(columns)}">' in markup.on_page_content(page)
+
+
+def test_an_option_is_kept_on_one_line() -> None:
+    line = "viete lesson letters-attention --exercise -o attention.pdf"
+    kept = '<span class="unbroken">--exercise</span> <span class="unbroken">-o</span>'
+    assert markup.wrapped(line) == WRAPS.format(2, line.replace("--exercise -o", kept))
