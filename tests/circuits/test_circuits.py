@@ -24,6 +24,8 @@ from viete.errors import VieteError
 from viete.evaluate.schedule import program
 from viete.notation.printer import show
 from viete.notation.tree import num
+from viete.nouns.searching import Searching
+from viete.text.vocabulary import Characters, save_vocabulary
 
 torch = pytest.importorskip("torch")
 
@@ -505,6 +507,10 @@ def test_a_circuit_is_a_model_whose_claims_hold(tmp_path: Path) -> None:
     there = tmp_path / "circuit.md"
     asked = ("circuit", tmp_path / "circuit", "--of", of, "--texts", "random(6)", "-o", there)
     assert f"{there}: is a file; give another name" in viete(*asked, code=2).err
+    done = viete(*asked[:-1], tmp_path / "new.md").err
+    assert [Path(x.split(": ")[1]).name for x in done.splitlines() if x.startswith("written")] == [
+        "new.md", "new.safetensors", "new-edges.md", "new-edges.safetensors",
+    ]  # fmt: skip
     changed = vt.load(tmp_path / "circuit.md").evidence
     changed.weights["W_E"] = 2 * changed.weights["W_E"]
     assert not check_claims(changed.card, changed.weights).ok
@@ -519,6 +525,36 @@ def test_a_circuit_is_a_model_whose_claims_hold(tmp_path: Path) -> None:
         model.circuits("0 logits_{-1,3}", "random(6)").sweep([3])
     with pytest.raises(VieteError, match="one number of each text"):
         model.circuits("logits_{-1}", "random(6)")
+
+
+def test_a_circuit_has_circuits() -> None:
+    """Its means are means of means, and the patterns of a head that reads none of a text."""
+    of, circuit = "logsoftmax(logits_{-2})[t_{-1}]", vt.load("two-layers")
+    for edges in (9, 5, 5):
+        circuits = circuit.circuits(of, "repeated(8)")
+        chosen = circuits.largest(edges)
+        exact = circuits.exact(chosen)
+        assert max(exact.values()) > 0.5 and [*exact] == [*chosen]
+        circuit = circuit.circuit(of, "repeated(8)", edges=chosen)
+    assert circuits.sweep([len(circuits.edges)]) == pytest.approx([1])
+    assert {"M2", "mu"} <= {s.base for s in circuit.card.symbols.values()}
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ("circuit", "two-layers", "--of", "logits_{-1,3}", "--texts", "random(4)", "-o"),
+        ("probe", "two-layers", "--of", "x^1_{-1}", "--label", "t_0", "--texts", "random(4)", "-o"),
+    ],
+)
+def test_another_tokenizer_is_found_before_the_search(
+    asked: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_vocabulary(Characters(["a", "b"]), tmp_path / "tokenizer.json")
+    for search in ("circuits", "probes"):
+        monkeypatch.setattr(Searching, search, lambda *_, **__: pytest.fail("searched"))
+    err = viete(*asked, tmp_path / "found.md", code=2).err
+    assert "tokenizer.json: is another tokenizer; write to another folder" in err
 
 
 def test_little_to_explain_is_said() -> None:

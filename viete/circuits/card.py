@@ -19,6 +19,7 @@ from viete.errors import Text
 from viete.evaluate.schedule import Program, member_name
 from viete.graph.card import CardData, Dimension, Equation, Parameter
 from viete.notation.printer import show, show_equation
+from viete.notation.substitution import fresh
 from viete.notation.tree import (
     Apply,
     Expr,
@@ -111,9 +112,9 @@ class Writing:
         self.indices = self.card.indices
 
     def unused(self, *names: str) -> str:
-        """The first of some names that begins no symbol of the card."""
+        """The first of some names that begins no symbol of the card, or the last with a number."""
         taken = {*self.card.names, *(s.base for s in self.card.symbols.values())}
-        return next(name for name in names if name not in taken)
+        return fresh(taken, names)
 
     def circuit(self) -> CircuitCard:
         """The card, with only what it uses."""
@@ -244,8 +245,10 @@ class Writing:
 
     def limit(self, length: str) -> Ref:
         """The number of positions with means, for texts of a length."""
-        symbol = self.card.symbols[length]
-        return Ref(replace(symbol, kind="dim", sub=(*symbol.sub, Slot(MEAN))))
+        symbol = replace(self.card.symbols[length], kind="dim")
+        while symbol.key in self.card.symbols:  # a circuit of a circuit has such a number already
+            symbol = replace(symbol, sub=(*symbol.sub, Slot(MEAN)))
+        return Ref(symbol)
 
     def dims(self) -> tuple[Dimension, ...]:
         """The dimensions, with the numbers of positions that have means."""

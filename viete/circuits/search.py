@@ -16,6 +16,7 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace
 
 from viete.ask.example_list import Example
 from viete.circuits.ablation import Ablations
@@ -27,7 +28,7 @@ from viete.errors import Text, VieteError
 from viete.evaluate.derivatives import backward
 from viete.evaluate.execution import execute
 from viete.evaluate.interventions import Intervention, as_like
-from viete.evaluate.labelled import Value
+from viete.evaluate.labelled import Value, in_order, permute
 from viete.evaluate.queries import query
 from viete.evaluate.run import Run
 from viete.evaluate.schedule import Member, program
@@ -175,6 +176,7 @@ def moved(
     stream: Value, _: int | None, here: Value, mean: np.ndarray, on: np.ndarray
 ) -> Value:  # fmt: skip
     """A reader's stream with a writer, now ``here``, replaced by its mean where ``on`` is 1."""
+    stream, here = in_rows(stream), in_rows(here)
     count = here.array.shape[-2]
     rows, there = (as_like(x[:count], here.array, "a mean") for x in (mean, on))
     return replace(stream, array=stream.array + there * (rows - here.array))
@@ -182,8 +184,16 @@ def moved(
 
 def between(value: Value, _: int | None, mean: np.ndarray, part: float) -> Value:
     """A value on the line from its mean, at ``part`` of the way."""
+    value = in_rows(value)
     rows = as_like(mean[: value.array.shape[-2]], value.array, "a mean")
     return replace(value, array=rows + part * (value.array - rows))
+
+
+def in_rows(value: Value) -> Value:
+    """A value with its axes in the order of a run: texts, positions, entries."""
+    axes = in_order(value, ())
+    array = permute(array_namespace(value.array), value.array, value.axes, axes)
+    return replace(value, array=array, axes=axes)
 
 
 __all__ = ["SCORES", "Circuits"]

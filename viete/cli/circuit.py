@@ -81,7 +81,8 @@ def circuit(
     curve.svg); --revision all measures the circuit at every checkpoint (-o curves.svg).
     """
     from viete.circuits.findings import findings
-    from viete.model.saving import edges_beside
+    from viete.model.saving import edges_beside, lacking
+    from viete.model.trained import weights_beside
 
     counts = whole_numbers(edges, "--edges", least=1)
     if confirm and len(counts) > 1:
@@ -100,6 +101,8 @@ def circuit(
             )
         beside = edges_beside(output)
     model = source.weighted_model(weights)
+    if output is not None and output.suffix == ".md":
+        lacking(output.parent, model.own_tokenizer())
     circuits = model.circuits(of, texts, steps, score, nodes, positions)
     if len(counts) > 1:
         from viete.document.colours import svg_file
@@ -114,7 +117,9 @@ def circuit(
     found = findings(circuits, chosen(counts[0]))
     if output is not None:
         model.with_circuit(circuits, found).save(output)
-        wrote(output, beside)
+        folder = output.suffix == ""
+        for card in (output, beside):
+            wrote(card, *([] if folder else [weights_beside(card)]))
     print(render(found.page(), "text"))
 
 

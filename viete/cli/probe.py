@@ -63,6 +63,7 @@ def probe(
     held-out texts. A family of vectors gives a curve or a map (-o blocks.svg). -o page.html writes
     a page with the results and pictures.
     """
+    from viete.model.saving import lacking
     from viete.model.trained import weights_beside
     from viete.probes.card import save_held_out
     from viete.probes.effects import probe_effects
@@ -72,6 +73,8 @@ def probe(
     if output is not None and output.suffix not in SUFFIXES:
         raise VieteError(f"-o {output}: a probe is written to {', '.join(SUFFIXES)}")
     model = source.weighted_model(weights)
+    if output is not None and output.suffix == ".md":
+        lacking(output.parent, model.own_tokenizer())
     found = model.probes(of, texts, label, method=method, kind=kind, held=held, penalty=penalty)
     form = "" if output is None else output.suffix
     if form == ".svg":

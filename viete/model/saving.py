@@ -77,11 +77,7 @@ def save_card(
     tensors, folder = dict(fitting(card, weights)), path.parent
     if path.exists():
         raise VieteError(f"{path}: is a file; give another name")
-    other = None if tokenizer is None else open_tokenizer(folder)
-    if tokenizer is not None and other is not None:
-        if other.dumps() != tokenizer.dumps():
-            raise VieteError(f"{folder / JSON}: is another tokenizer; write to another folder")
-        tokenizer = None
+    tokenizer = lacking(folder, tokenizer)
     with os_refusals(folder, "made"):
         folder.mkdir(parents=True, exist_ok=True)
     save_safetensors(weights_beside(path), tensors, {})
@@ -90,6 +86,19 @@ def save_card(
     with replacing(path) as file:
         file.write(write(card, "md").encode())
     return path
+
+
+def lacking(folder: Path, tokenizer: Tokenizer | None) -> Tokenizer | None:
+    """The tokenizer, if the folder does not have it yet.
+
+    Raises VieteError for a folder with another tokenizer.
+    """
+    other = None if tokenizer is None else open_tokenizer(folder)
+    if tokenizer is None or other is None:
+        return tokenizer
+    if other.dumps() != tokenizer.dumps():
+        raise VieteError(f"{folder / JSON}: is another tokenizer; write to another folder")
+    return None
 
 
 def edges_beside(circuit: Path) -> Path:
