@@ -3,7 +3,8 @@
 (() => {
   if (window === window.parent) return;
   let place = null;
-  const begin = () => place && scrollTo(0, place.getBoundingClientRect().top + scrollY); // the frame alone
+  const begin = () => // the frame alone, and at once
+    place && scrollTo({ top: place.getBoundingClientRect().top + scrollY, behavior: "instant" });
   const dark = new Set();
   const look = (scheme) => {
     if (!["light", "dark"].includes(scheme)) return;
