@@ -36,7 +36,8 @@ class Verdict:
     """One claim and its verdict over ``texts`` runs; ``proof`` says why it always holds.
 
     ``written`` is the claim with its tokens as words. ``instead`` says that the given texts
-    replaced those of the file that the claim names.
+    replaced those of the file that the claim names. With the ``meaning`` 'exact' each comparison is
+    decided.
     """
 
     claim: Claim
@@ -45,6 +46,7 @@ class Verdict:
     proof: str = ""
     written: str = ""
     instead: bool = False
+    meaning: str = "float"
 
     @property
     def failure(self) -> Witness | None:
@@ -92,7 +94,7 @@ class Verdict:
         chosen = f" with {place_text(dict(out.choice))}" if out.choice else ""
         if out.failure is not None:
             return numbers_of(out.failure, claim) + chosen
-        said = f"measured over {over}{chosen}"
+        said = f"{'decided' if self.meaning == 'exact' else 'measured'} over {over}{chosen}"
         if (near := out.closest) is None:
             return said
         if near.equates:
@@ -246,7 +248,7 @@ def check_claims(
             found[j] = outcomes(run, over.made())
         for j, claim in group.items():
             finding = one_of(found[j].values())
-            verdict = Verdict(claim, finding, runs, written=written[j], instead=instead)
+            verdict = Verdict(claim, finding, runs, "", written[j], instead, meaning)
             holds = verdict.failure is None and not verdict.finding.empty and j not in together
             verdicts[j] = replace(verdict, proof=proof_of(card, claim)) if holds else verdict
     ordered = tuple(verdicts[j] for j in range(len(claims)))
