@@ -68,6 +68,8 @@ def test_the_command_writes_the_numbers_that_a_lesson_has(tmp_path: Path) -> Non
     own = viete(*text, tmp_path / "mine.md").out
     said = "The weights are random (seed 2): each is one of the numbers -1, 0, 1/2.\n\n"
     assert viete(*text, *drawn).out.replace(said, "") == own
+    article = viete("export", *drawn, "--to", "latex").out
+    assert article == viete("export", tmp_path / "mine.md", "--to", "latex").out
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,9 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("The equations of a card, with the shape of each value:", "show letters-attention"),
         ("What GPT-2 costs for a text of 128 tokens:", "show gpt2 --costs -T 128"),
         ("The data flow of Pythia as a picture:", "show pythia -o pythia.svg"),
+        ("A small card that keeps its random weights:",
+         "show attention-only-1 --set V=3 --set d=2 --set H=1 --set d_k=2 --seed 5 "
+         "--among='-1, 0, 1' -o mine.md"),
     ),
     "doc": (
         ("The architecture document of a card, with its diagram:",

@@ -45,8 +45,8 @@ def export(
     """Write a card as a program or an article, or a model for other libraries.
 
     Programs need no Viète: a PyTorch module (torch), NumPy or JavaScript with the backward pass
-    and Adam (numpy, js), JAX functions (jax). hf writes a folder that transformers opens,
-    saelens one that SAELens opens.
+    and Adam (numpy, js), JAX functions (jax). An article has the numbers of a card's weights, also
+    those of --seed. hf writes a folder that transformers opens, saelens one that SAELens opens.
     """
     if to == "hf":
         if data is not None:
@@ -54,7 +54,7 @@ def export(
         return folder(source, weights, dtype, output)
     if to == "saelens":
         return features(source, output)
-    if weights.present or dtype is not None:
+    if (weights.present and to not in ARTICLES) or dtype is not None:
         raise VieteError(
             "--weights, --seed and --dtype need --to hf; exported code contains no weights"
         )
@@ -62,7 +62,11 @@ def export(
     modules = (".mjs",) if to == "js" else ()  # by which Node knows one
     if output is not None and output.suffix not in ("", suffix, *modules):
         raise VieteError(f"{output} looks like another kind of file: {to} is written to {suffix}")
-    card = source.card()
+    card = source.card(weights.weights)
+    if weights.present:
+        from viete.evaluate.written_weights import with_values
+
+        card = with_values(card, weights.exact(card))
     corpus = None
     if data is not None:
         if to != "numpy":

@@ -48,7 +48,7 @@ def lesson(
         str | None,
         typer.Option(
             metavar="NAMES",
-            help="With --exercise: ask for these values only, such as Q,S,A.",
+            help="Ask for these values only, such as Q,S,A; implies --exercise.",
         ),
     ] = None,
     form: Annotated[str | None, format_option(PRINTED)] = None,
