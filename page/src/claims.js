@@ -10,7 +10,7 @@ export function claims(ctx) {
   const found = ctx.data.claims;
   if (!found && !ctx.engine.can.ask) return null;
   const wrong = found?.verdicts.filter(({ ok }) => !ok).length ?? 0;
-  const stale = el("p", { class: "hint", hidden: true }, "These were checked before your changes, in the run that the page opened with.");
+  const stale = el("p", { class: "hint", hidden: true }, "These claims were checked before your changes, in the run that the page opened with.");
   ctx.store.on(() => {
     stale.hidden = !ctx.values.fresh || !found?.verdicts.length;
   });

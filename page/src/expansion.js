@@ -48,7 +48,7 @@ export async function graphOf(ctx, member, at, features) {
 
 /** The graph of an expression. @param {Context} ctx @param {string} of @param {boolean} features @returns {Promise<Graph>} */
 export const graphOfText = async (ctx, of, features) =>
-  ({ why: "Its terms belong to no block.", ...(await ctx.engine.ask(features ? { kind: "arrows", of, into: "feature" } : { kind: "arrows", of })) });
+  ({ why: "None of the terms belongs to a block, so there is no graph.", ...(await ctx.engine.ask(features ? { kind: "arrows", of, into: "feature" } : { kind: "arrows", of })) });
 
 /** What made a feature, by its name; known: what came with its graph. @param {Context} ctx @param {string} name @param {Record<string, any>} known @returns {Promise<Terms | null>} */
 export async function madeOf(ctx, name, known) {

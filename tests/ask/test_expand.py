@@ -285,10 +285,10 @@ def test_the_command_prints_terms_and_what_was_held() -> None:
     options = "--seed 0 --set d=16 --set N=2 --set H=2 --set V=9 --tokens 1,2,3".split()
     command = ["expand", "gpt2", *options, "--of", "logits_{-1, 4}", "--into"]
     told = viete(*command, "block,head,source", "--top", 2).out
-    assert "block 0, W_{P,n−1}" in told and "the whole" in told
-    assert "held: A" in told and "rest: " in told
+    assert "block 0, W_{P,n−1}" in told and "the total" in told
+    assert "held constant: A" in told and "remainder: " in told
     named = viete(*command, "directions", "--put", "way = U_5 - U_3", "--held", "A, scale, m^2").out
-    assert "direction way" in named and "held: scale, m^2" in named
+    assert "direction way" in named and "held constant: scale, m^2" in named
     which = viete(*command, "directions", "--directions", "U_5 - U_3, U_1").out
     assert "direction U₅ − U₃" in which and "direction U₁" in which
     wrong = viete("expand", "exact-lesson", "--tokens", "1,2", "--of", "logits", "--into", "x",
@@ -302,7 +302,7 @@ def test_terms_are_opened_by_their_numbers() -> None:
     told = viete(*command, stdin="b\n99\n1\n1\nwhat\nb\n\nq\n").out
     assert "1. block" in told and "this is the first" in told
     assert "99 is not the number of a term; those are 1 to 3" in told
-    assert told.count("the whole") >= 3
+    assert told.count("the total") >= 3
     assert viete(*command).out.rstrip().endswith("q quit:")  # the end of the input
     assert "give none of" in viete(*command, "-o", "x.json", code=2).err
 

@@ -55,8 +55,10 @@ class PartialSums(Displayed):
             for s in self.sums
         ]
         return [
-            paragraph(f"How ${x}$ adds up, and its angle θ to v = ${v}$."),
-            table(["and then", "⟨v, sum⟩", "|sum|", "θ"], rows),
+            paragraph(
+                f"The partial sums of ${x}$, and the angle θ between each sum and v = ${v}$."
+            ),
+            table(["term added", "⟨v, sum⟩", "|sum|", "θ"], rows),
         ]
 
 

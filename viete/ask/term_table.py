@@ -37,17 +37,18 @@ def term_table(e: Expansion, style: str = "unicode", numbered: bool = False) -> 
             which = "other" if others.size else "zero"
             ending = "s" * (what == "constant" and others.count > 1)
             rows.append(together(others, f"{others.count} {which} {what}{ending}"))
-    rows.append(["**the whole**", number(e.total), "", f"${e.run.in_words(e.formula, style)}$"])
+    rows.append(["**the total**", number(e.total), "", f"${e.run.in_words(e.formula, style)}$"])
     out: list[Block] = [table(["term", of, "share of sizes", "formula"], rows)]
     if e.held:
         names = [f"${letters(name, style)}$" for name in e.held]
-        out.append(paragraph(f"held: {', '.join(names)}"))
+        out.append(paragraph(f"held constant: {', '.join(names)}"))
     for function, within in stops(e).items():
         out.append(paragraph(f"unopened: {function} is not linear; expand `{within}` instead"))
     if e.note:
         out.append(paragraph(e.note))
-    rest = "rounding" if np.isfinite(norm(e.rest)) else "not a number"  # more has been refused
-    out.append(paragraph(f"rest: {rest}"))
+    finite = np.isfinite(norm(e.rest))  # a larger remainder has been refused
+    rest = "rounding error only" if finite else "not a number"
+    out.append(paragraph(f"remainder: {rest}"))
     return out
 
 

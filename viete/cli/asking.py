@@ -155,7 +155,7 @@ class Asking:
         for example in self.examples:
             ids = self.ids(card, model, example.text)
             if n.meaning == "exact":
-                estimate(card, ids)
+                estimate(card, ids, trained=model is not None)
             run = start(ids, texts)
             other = None
             if example.against is not None:

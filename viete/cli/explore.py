@@ -69,7 +69,7 @@ def explore(
         return served_page(run, port or 0, of, meanings, claims)
     if meaning == "exact":
         card = run.program.model
-        estimate(card, run[card.inputs[0].name])
+        estimate(card, run[card.inputs[0].name], trained=source.is_model)
     found = None if claims is None else Session.of(run).checked(claims)
     data = page_data(run, of=of, meanings=meanings, claims=found)
     emit(page_html(data), output, source.name)

@@ -79,7 +79,7 @@ def lesson(
         raise VieteError("a lesson takes one sequence, not a batch: --tokens without /")
     ids = inputs.ids(card, model)
     word = None if model is None or model.read_tokenizer() is None else model.to_single_str_token
-    estimate(card, ids)
+    estimate(card, ids, trained=model is not None)
     made = make(
         card, ids, weights.arrays(card, model, exact=True),
         positions=position, digits=digits, style=STYLES[written_in], inputs=given(ids), word=word,

@@ -65,7 +65,7 @@ def run(
     wanted = [] if show is None else [whole(card, name) for name in split_names(show, "--show")]
     names = None if save is not None or show is None else wanted
     if exact:
-        estimate(card, ids)
+        estimate(card, ids, trained=model is not None)
     arrays = weights.arrays(card, model, number.meaning != "float", number.dtype, number.device)
     result = started(card, model, arrays, number.meaning, given)(ids, names)
     if everything:

@@ -39,10 +39,10 @@ def started(
     return start
 
 
-def estimate(card: CardData, ids: Any) -> None:
+def estimate(card: CardData, ids: Any, trained: bool) -> None:
     """Report on standard error what a long exact run needs; raise VieteError if it does not fit."""
     from viete.evaluate.memory import check_exact
 
     rows = ids if len(ids) and hasattr(ids[0], "__len__") else [ids]
-    if needs := check_exact(card, max(map(len, rows)), len(rows)):
+    if needs := check_exact(card, max(map(len, rows)), len(rows), trained):
         print(f"viete: {needs}", file=sys.stderr, flush=True)

@@ -74,10 +74,11 @@ def check_countable(card: CardData, positions: int) -> None:
             )
 
 
-def check_exact(card: CardData, positions: int, batch: int = 1) -> str:
+def check_exact(card: CardData, positions: int, batch: int = 1, trained: bool = False) -> str:
     """Raise VieteError for an exact run that does not fit into memory; describe a long one.
 
-    The sentence is empty for a run of some seconds.
+    The sentence is empty for a run of some seconds. The dimensions of a ``trained`` model are those
+    of its weights.
     """
     found = counted(card, positions, batch)
     if found is None or found.weights.number is None or found.activations.number is None:
@@ -88,18 +89,19 @@ def check_exact(card: CardData, positions: int, batch: int = 1) -> str:
     operations = found.forward.total.number or 0
     if operations < LONG:
         return ""
+    less = "" if trained else largest(card)
     return (
-        f"{operations:,} exact operations with {found.weights.number:,} weights need some "
-        f"{gigabytes(needed)} of memory and a long time; smaller dimensions need less"
-        f"{largest(card)}"
+        f"{operations:,} exact operations with {found.weights.number:,} weights: this takes about "
+        f"{gigabytes(needed)} of memory and may take minutes; a shorter text takes less{less}"
     )
 
 
 def largest(card: CardData) -> str:
-    """``: the largest is d_f = 11008 (--set d_f=…)``, among dimensions that are numbers."""
+    """``, and so do smaller dimensions: the largest is d_f = 11008 (--set d_f=…)``."""
     numbers = [(d.value.value, d.name) for d in card.dims if isinstance(d.value, Num)]
     value, name = max(numbers, default=(0, ""))
-    return f": the largest is {name} = {value} (--set {name}=…)" if name else " (--set)"
+    which = f": the largest is {name} = {value} (--set {name}=…)" if name else " (--set)"
+    return f", and so do smaller dimensions{which}"
 
 
 __all__ = ["available", "check_countable", "check_exact", "check_room", "counted", "rounded"]

@@ -45,8 +45,9 @@ def effects_page(
     out += found.page(style, top)
     _, letters = next(found.members())
     out += [heading(2, "The changed model"),
-            paragraph(f"The largest effect is that of `{found.mediators.changes(letters)}`. The "
-                      f"model that has it differs from {card.title} in these lines:")]  # fmt: skip
+            paragraph(f"The largest effect is that of `{found.mediators.changes(letters)}`. "
+                      "With this change the model differs from "
+                      f"{card.title} in these lines:")]  # fmt: skip
     for block in difference_blocks(card, changed, style)[1:]:
         out.append(Heading(3, block.text) if isinstance(block, Heading) else block)
     return out

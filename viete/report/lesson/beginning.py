@@ -1,4 +1,4 @@
-"""The numbers of a model that is small enough for them to be looked at."""
+"""The weights of a small model as matrices, at the beginning of its lesson."""
 
 from __future__ import annotations
 

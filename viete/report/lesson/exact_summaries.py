@@ -1,4 +1,4 @@
-"""What stops being a fraction in a lesson, and what comes back; what is certain at its end."""
+"""Summaries of exact numbers: up to which step they are fractions, and what is certain."""
 
 from __future__ import annotations
 

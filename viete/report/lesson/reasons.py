@@ -1,4 +1,4 @@
-"""Why an equation is there and what is there after it: sentences for the roles that it plays."""
+"""Why an equation is there and what it achieves: sentences for the roles that it plays."""
 
 from __future__ import annotations
 

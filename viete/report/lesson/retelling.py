@@ -1,4 +1,4 @@
-"""The way to one prediction, told once more in the numbers of a run: three or four sentences."""
+"""How a run came to one prediction, in three or four sentences with its numbers."""
 
 from __future__ import annotations
 

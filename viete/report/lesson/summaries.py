@@ -1,4 +1,4 @@
-"""What a part has come to, and what is predicted: sentences from a run's numbers."""
+"""What each part of a model has computed, and what is predicted: sentences from a run's numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a step is called, from the roles that its equation plays, and what is said of it."""
+"""The title of a step and the sentences below it, from the roles that its equation plays."""
 
 from __future__ import annotations
 
