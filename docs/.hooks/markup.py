@@ -19,6 +19,7 @@ BashSessionLexer._ps1rgx = re.compile(r"^(\$ )(.*\n?)")
 _TABLE = re.compile(r"<table>(.*?)</table>", re.S)
 _NO_HEAD = re.compile(r"<thead>\s*<tr>(?:\s*<th[^>]*></th>)+\s*</tr>\s*</thead>\s*")
 _NAME = re.compile(r"(?<=<code>)[\w./]{15,}(?=</code>)")  # of a module or a file: breaks in it
+_JOINT = re.compile(r"[._/](?=\w)(?!(?:py|md)$)")
 _SHORT = re.compile(r"<code>([^<]{1,14})</code>")
 _SECTION = re.compile(
     r'aria-labelledby="__nav_\w+"( aria-expanded="\w+">\s*<label [^>]*>\s*<span [^>]*></span>\s*)'
@@ -49,7 +50,7 @@ def on_page_content(html: str, **_: Any) -> str:
     def boxed(m: re.Match[str]) -> str:
         inside = _EMPTY.sub(r"<td\1></td>", _NO_HEAD.sub("", m[1]))
         inside = inside.replace(r"\|", "|")  # which in code would keep its backslash
-        inside = _NAME.sub(lambda m: re.sub(r"[._/](?=\w)", r"\g<0><wbr>", m[0]), inside)
+        inside = _NAME.sub(lambda m: _JOINT.sub(r"\g<0><wbr>", m[0]), inside)
         return f'<div class="columns"><table class="plain">{inside}</table></div>'
 
     html = _CODE.sub(fitted, _TABLE.sub(boxed, html))

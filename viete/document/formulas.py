@@ -27,7 +27,7 @@ BARS = ("|", "\u2016", "\u2223", "\u2225")
 THIN = '<mspace width="0.17em"/>'
 ROWS = ("math", "mrow", "mtd", "mstyle", "msqrt")  # whose parts stand side by side
 FACTORS = ("mi", "mn", "msub", "msup", "msubsup")
-CLOSING = (")", "]", "⟩", "|")
+CLOSING = (")", "]", "⟩")
 NAMESPACE = "{http://www.w3.org/1998/Math/MathML}"
 
 
@@ -119,7 +119,8 @@ def with_spaces(root: ElementTree.Element) -> ElementTree.Element:
         if row.tag.removeprefix(NAMESPACE) in ROWS and not is_word(row):
             for k in range(len(row) - 1, 0, -1):
                 a, b = row[k - 1], row[k]
-                if (is_word(b) and is_factor(a)) or (is_letters(a) and is_factor(b)):
+                opens = b.text not in CLOSING
+                if (is_word(b) and is_factor(a)) or (is_letters(a) and opens and is_factor(b)):
                     row.insert(k, ElementTree.Element(NAMESPACE + "mspace", width="0.17em"))
     return root
 
