@@ -180,6 +180,10 @@ SAME = [
     ("where(d <= 3 and not d_k = 2, u, v)",
      r"\begin{cases} u & d \le 3 \land \text{not } d_k = 2 \\ v & \text{otherwise} \end{cases}",
      "where(d ≤ 3 and not d_k = 2, u, v)"),
+    ("where(d <= 3, u, where(d <= 4, v, where(d <= 5, u, v)))",
+     r"\begin{cases} u & d \le 3 \\ v & \text{if } d \le 4 \\ u & d \le 5 \\ v & \text{else} \\"
+     r" \end{cases}",
+     "where(d ≤ 3, u, where(d ≤ 4, v, where(d ≤ 5, u, v)))"),
     ("-inf", r"-\infty", "−∞"),
     ("2^{3^2}", r"2^{3^{2}}", "2^3^2"),  # a tower is read from its top
     ("e^{u^2}", r"e^u^2", "exp(u²)"),
@@ -223,6 +227,16 @@ SAME = [
     ("A^{i,h}", r"A^{i,h}", "A^{i,h}"),
     ("W_OV · x^i_j", r"W_{OV} \, x^i_j", "W_OV xⁱ_j"),
 ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "style, row", [("latex", r" \\ "), ("typst", '&"if"'), ("mathml", "</mtr><mtr>")]
+)
+def test_nested_cases_are_one_list(style: str, row: str) -> None:
+    """Three values make three rows, and no case stands inside another."""
+    text = show(parse("where(d <= 3, u, where(d <= 4, v, u))", SCOPE), style)
+    assert text.count(row) == 2
+    assert text.count("cases") == {"latex": 2, "typst": 1, "mathml": 0}[style]
 
 
 @pytest.mark.parametrize("spellings", SAME, ids=lambda s: s[0])

@@ -13,7 +13,7 @@ from functools import lru_cache
 from html import escape
 
 from viete.notation.lexer import GREEK, PREFIXES, TOKEN_BARS, accent_of, unprimed
-from viete.notation.printer import ATOM, FACTOR, SUM, Printer, is_phrase
+from viete.notation.printer import ATOM, FACTOR, SUM, Printer, branches, is_phrase
 from viete.notation.tree import PARTIAL, Apply, Bind, Expr, Idx, Num, Pick, Ref, Slice, Table, walk
 
 _GREEK = {name: char for char, name in reversed(GREEK.items())}
@@ -286,8 +286,10 @@ class MathML(Printer, style="mathml"):
             case "partial", (a,):
                 bare = isinstance(a, Ref | Pick)
                 return _PARTIAL + (self.show(a, ATOM) if bare else enclosed(self.show(a))), FACTOR
-            case "where", (test, yes, no):
-                rows = ((self.show(yes), f"if {self.show(test)}"), (self.show(no), "otherwise"))
+            case "where", _:
+                found, last = branches(e)
+                rows = [(self.show(yes), f"if {self.show(test)}") for yes, test in found]
+                rows.append((self.show(last), "otherwise"))
                 cells = "".join(
                     f"<mtr><mtd>{a}</mtd><mtd>{with_signs(b)}</mtd></mtr>" for a, b in rows
                 )

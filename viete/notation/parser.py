@@ -536,16 +536,35 @@ class Parser(NameParser):
         return self.node(Slice(lower, upper), start)
 
     def cases(self, t: Token) -> Expr:
-        """LaTeX's two-way cases, the spelling of ``where(condition, a, b)``."""
-        a = self.expression()
-        self.expect("&")
-        if self.peek.text == "if" and "if" not in self.scope.symbols:
-            self.next()
-        condition = self.expression()
+        """LaTeX's cases, the spelling of ``where(condition, a, b)``, which nests for more rows."""
+        rows = [self.case()]
         self.expect("\\\\")
-        b = self.expression()
-        self.expect("&")
+        while True:
+            value = self.expression()
+            self.expect("&")
+            if self.ends_cases():
+                break
+            rows.append((value, self.condition()))
+            self.expect("\\\\")
         self.next()  # "otherwise"
         self.accept("\\\\")
         self.expect("\\end", t)
-        return self.node(Apply("where", (condition, a, b)), t)
+        for a, condition in reversed(rows):
+            value = self.node(Apply("where", (condition, a, value)), t)
+        return value
+
+    def case(self) -> tuple[Expr, Expr]:
+        """A row of cases: a value and its condition."""
+        value = self.expression()
+        self.expect("&")
+        return value, self.condition()
+
+    def condition(self) -> Expr:
+        if self.peek.text == "if" and "if" not in self.scope.symbols:
+            self.next()
+        return self.expression()
+
+    def ends_cases(self) -> bool:
+        """Whether one word is left before the end, such as ``otherwise``."""
+        after = [x.text for x in self.tokens[self.pos + 1 : self.pos + 3]]
+        return after[:1] == ["\\end"] or after == ["\\\\", "\\end"]

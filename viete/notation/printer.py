@@ -172,6 +172,18 @@ def is_phrase(symbol: Symbol) -> bool:
     )  # fmt: skip
 
 
+def branches(e: Expr) -> tuple[list[tuple[Expr, Expr]], Expr]:
+    """The values of a ``where`` with their conditions, and the value otherwise.
+
+    A ``where`` that stands in the place of the last value has its own values in the same list.
+    """
+    found = []
+    while isinstance(e, Apply) and e.op == "where":
+        test, yes, e = e.args
+        found.append((yes, test))
+    return found, e
+
+
 class Printer:
     """The printer of one spelling.
 
@@ -406,8 +418,9 @@ class Printer:
         if op == "cosine" and len(args) == 2:
             return f"{self.function('cos')}({self.show(args[0])}, {self.show(args[1])})", ATOM
         if op == "where" and self.style == "latex":
-            condition, yes, no = map(self.show, args)
-            rows = f"{yes} & {condition} \\\\ {no} & \\text{{otherwise}}"
+            found, last = branches(Apply(op, args))
+            lines = [f"{self.show(yes)} & {self.show(test)}" for yes, test in found]
+            rows = " \\\\ ".join([*lines, f"{self.show(last)} & \\text{{otherwise}}"])
             return f"\\begin{{cases}} {rows} \\end{{cases}}", ATOM
         if op == "sqrt":
             if self.style == "latex":

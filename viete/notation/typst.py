@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection
 
 from viete.notation.lexer import COMMANDED, GREEK, GREEK_NAMES, PREFIXES, accent_of, unprimed
-from viete.notation.printer import ATOM, FACTOR, INFIX, SUM, Printer, is_phrase
+from viete.notation.printer import ATOM, FACTOR, INFIX, SUM, Printer, branches, is_phrase
 from viete.notation.tree import Apply, Bind, Expr, Idx, Num, Pick, Ref, Slice, Table
 
 _LETTERS = {name: char for char, name in reversed(GREEK.items())}
@@ -94,9 +94,10 @@ class Typst(Printer, style="typst"):
                 return f"sqrt({self.show(a)})", ATOM
             case "length", (a,):
                 return f"abs({self.show(a)})", ATOM
-            case "where", (test, yes, no):
-                rows = f'{self.show(yes)} &"if" {self.show(test)}, {self.show(no)} &"otherwise"'
-                return f"cases({rows})", ATOM
+            case "where", _:
+                found, last = branches(e)
+                rows = [f'{self.show(yes)} &"if" {self.show(test)}' for yes, test in found]
+                return f'cases({", ".join(rows)}, {self.show(last)} &"otherwise")', ATOM
             case (("T" | "pow"), (a, *rest)):
                 mark = self.show(rest[0]) if rest else "⊤"
                 base = self.show(a, ATOM)
