@@ -17,7 +17,7 @@ from viete.cli.train import set_threads
 from viete.document.columns import fitting_lines, terminal_width, wrapped
 from viete.errors import VieteError, os_refusals
 
-MOST = 22  # lines of one output; a longer one is shown without its blank lines
+MOST = 16  # lines of one output; a longer one is shown without its blank lines
 MARK = "drifted.safetensors"  # the first file of a tour: a folder that has it is a tour's
 WRONG = """# A card with a mistake
 
@@ -86,7 +86,7 @@ def story(folder: str) -> list[StoryPart]:
              "A card with two blocks and random weights reads random words, each repeated, such "
              "as badgebadgebadge. The backward pass is derived from its equations.",
              (f"train letters-learned --data {folder}/letters.txt --kind lines -o {folder}/run "
-              "--steps 600 --batch 16 --lr 0.02 --schedule cosine --log-every 60",)),
+              "--steps 600 --batch 16 --lr 0.02 --schedule cosine --log-every 100",)),
         StoryPart("The loss",
              "The loss falls while the model learns that words repeat. Then it stays near 1.2, "
              "because the letters of a new word are random.", (f"plot {folder}/run",)),
@@ -100,7 +100,7 @@ def story(folder: str) -> list[StoryPart]:
              "which letters does a head of layer 2 look at, and what becomes of the logit of a "
              "when each head of that layer is switched off?",
              ("ask two-layers --text planktonpl 'top_3(logits_{-1})' 'top_3(A^{2,1}_{-1})' "
-              "'logits_{-1,\"a\"} with A^{2,h} = 0'",)),
+              "'logits_{-1,\"a\"} with A^{2,h} = 0'",), "top_3(logits_{-1})  (top = 3)"),
         StoryPart("Part two: what it costs",
              "Parameters, operations and bytes are counted from the equations, with the card's "
              "symbols. The operations of GPT-2 on 128 tokens:",
