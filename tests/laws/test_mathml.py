@@ -123,7 +123,8 @@ def test_signs_of_somebodys_prose_have_an_operators_place() -> None:
     [("20 wave(4)", 1), ("x_1 wave(4)", 1), ("x[2] wave_{ab}", 1),
      (r"\mathrm{open} \operatorname{held}(W)", 1), (r"\mathrm{open} W_1", 1),
      (r"\mathrm{size}_1 (x)", 0), (r"f(\mathrm{gate})", 0), ("|wave(4)|", 0),
-     (r"\partial loss", 0), ("a + wave(4)", 0), (r"\log_2 x", 0)],
+     (r"\partial loss", 0), ("a + wave(4)", 0), (r"\log_2 x", 1), ("log x", 1),
+     ("0 for k > j", 2)],
 )  # fmt: skip
 def test_a_word_of_somebodys_prose_stands_apart_from_a_factor(prose: str, spaces: int) -> None:
     assert math(prose).count("<mspace") == spaces

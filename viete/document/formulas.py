@@ -120,7 +120,7 @@ def with_spaces(root: ElementTree.Element) -> ElementTree.Element:
             for k in range(len(row) - 1, 0, -1):
                 a, b = row[k - 1], row[k]
                 opens = b.text not in CLOSING
-                if (is_word(b) and is_factor(a)) or (is_letters(a) and opens and is_factor(b)):
+                if (is_word(b) and is_factor(a)) or (is_word(a) and opens and is_factor(b)):
                     row.insert(k, ElementTree.Element(NAMESPACE + "mspace", width="0.17em"))
     return root
 
@@ -173,7 +173,8 @@ def checked(e: ElementTree.Element, first: bool = False) -> str:
     for child in e:
         opens = before is None or before in OPENING
         tag = child.tag.removeprefix(NAMESPACE)
-        inner += THIN if before in FUNCTIONS and tag != "mo" and name in ROWS else ""
+        bare = before in FUNCTIONS and tag not in ("mo", "mspace")
+        inner += THIN if bare and name in ROWS else ""
         inner += checked(child, opens) + escape(child.tail or "")
         before = child.text if tag == "mo" or child.text in FUNCTIONS else ""
     if name not in _ELEMENTS:
