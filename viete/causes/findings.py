@@ -66,7 +66,7 @@ class ScrubFindings(Displayed):
         return [
             f"The mean of {literal(show(self.of, 'unicode'))} over {self.texts} is {model}. It is "
             f"{none} with all values from random other texts, and {here} with values from texts "
-            f"that agree on what the hypothesis names.",
+            f"that agree on the features of the hypothesis.",
             f"So the hypothesis explains {self.recovered:.1%} of the number, ± {self.error:.1%} "
             f"(standard error). {self.draws} draws for each text, seed {self.seed}.",
         ]

@@ -227,7 +227,7 @@ class Writing:
     def mean(self, port: Port) -> Expr:
         """The means of what a reader does not see, as a parameter."""
         symbol = replace(port.stream.symbol, kind="parameter", base=self.base)
-        self.means[port] = self.add(symbol, port.shape, "means of all that is not read")
+        self.means[port] = self.add(symbol, port.shape, "mean of the edges that are left out")
         return self.rows(self.means[port], port)
 
     def add(self, symbol: Symbol, shape: Iterable[Expr], meaning: str) -> Parameter:

@@ -53,9 +53,9 @@ def evidence_of(circuits: Circuits, found: CircuitFindings) -> FoundCard:
     runs, weights = circuits.beside(found.edges)
     edges = "; ".join(f"{k}: {listed([e])}" for k, e in enumerate(found.edges, 1))
     about = (
-        f"What a circuit is held against, side by side. Run {MODEL} is the model. Run {NONE} has "
-        f"no edge, run {CIRCUIT} the edges of the circuit, run {REST} all others. Each run behind "
-        f"these has the edges of the circuit but for one.",
+        f"The runs that a circuit is compared with, side by side. Run {MODEL} is the model. Run "
+        f"{NONE} has no edge, run {CIRCUIT} the edges of the circuit, run {REST} all other edges. "
+        f"Each later run lacks one edge of the circuit.",
         f"The edges of the circuit are {edges}.",
     )
     claims = tuple(run_claims(runs, found.numbers, circuits.source))

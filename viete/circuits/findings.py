@@ -59,7 +59,7 @@ class CircuitFindings(Displayed):
         each = self.numbers
         error = each.error(lambda x: x.span)
         out = [
-            f"{len(self.edges)} of {self.count} edges. All else is at its mean over "
+            f"{len(self.edges)} of {self.count} edges. All other edges carry their mean over "
             f"{self.texts}, position by position.",
             f"With all edges {number} is {rounded(each.model.mean())}, with none "
             f"{rounded(each.none.mean())}, with these {rounded(each.circuit.mean())}, with all "
@@ -70,7 +70,7 @@ class CircuitFindings(Displayed):
         if abs(each.span) < 2 * error:
             out.append(f"There is little to explain: all edges and none differ by "
                        f"{rounded(each.span)}, with a standard error of {error:.4f} over these "
-                       f"texts. So these shares may be quite others on other texts.")  # fmt: skip
+                       f"texts. So these measures may differ widely on other texts.")  # fmt: skip
         return out
 
     def named(self, edge: CircuitEdge) -> str:

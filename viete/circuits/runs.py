@@ -71,7 +71,7 @@ class RunsWriting(Writing):
 
     def __init__(self, wiring: Wiring, edges: Sequence[CircuitEdge], of: Expr) -> None:
         super().__init__(wiring, None, of)
-        self.title = f"{self.card.title}, a circuit and what it is held against"
+        self.title = f"{self.card.title}, a circuit and the runs it is compared with"
         self.own_edges = tuple(edges)
         letter = self.unused("s", "u", "p", "z")
         self.own_letter = Slot(letter, True)

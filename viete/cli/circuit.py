@@ -34,7 +34,10 @@ def circuit(
     ],
     edges: Annotated[
         str,
-        typer.Option(help="Keep this many edges, the most important; 1,2,5,10 tries each number."),
+        typer.Option(
+            help="Keep this many of the most important edges, less those on no path from the text "
+            "to the number; 1,2,5,10 tries each number."
+        ),
     ] = "20",
     steps: Annotated[
         int, typer.Option(min=1, help="Number of gradients on the way (integrated gradients).")

@@ -82,7 +82,7 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
          "--by 'r^{i,h}' -o heads.svg"),
     ),
     "circuit": (
-        ("The six edges that repeat a text, as a card of their own:",
+        ("At most six edges that repeat a text, as a card of their own:",
          f"circuit two-layers --texts 'repeated(8)' --of {NEXT} --edges 6 -o circuit.md"),
         ("How much of the number 2, 4 or 8 edges explain, as a curve:",
          f"circuit two-layers --texts 'repeated(8)' --of {NEXT} --edges 2,4,8 -o curve.svg"),

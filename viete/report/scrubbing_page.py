@@ -35,9 +35,9 @@ def scrubbing_page(
         drawn = scrubbing_picture(found)
         out.append(CodeBlock("\n".join(drawn.lines), picture=drawn.svg))
     said = (
-        "Each value below has a card of its own. Its inputs are residual streams, and beside each "
-        "stands which texts its parts come from. A value without claims below it is the model's "
-        "own, on a text that agrees."
+        "Each value below has a card of its own. The inputs of a card are residual streams, each "
+        "with a note on the texts that its parts come from. A value without claims below it is "
+        "the model's own, on a text that agrees."
     )
     out += [*found.page(style), heading(2, "What was computed"), paragraph(said)]
     for claim, value in made.values.items():
