@@ -234,7 +234,7 @@ def _lines(b: Box) -> tuple[list[str], list[str]]:
 
 
 def _size(title: list[str], lines: list[str]) -> tuple[int, int]:
-    widths = [_measure(t, _TITLE * 1.1) for t in title] + [_measure(t, _TEXT) for t in lines]
+    widths = [_measure(t, _TITLE * 1.25) for t in title] + [_measure(t, _TEXT) for t in lines]
     return max(widths) // 2 + _PAD, _LINE * (len(title) + len(lines)) + 20
 
 
