@@ -147,7 +147,7 @@ def play(viete: Any, line: str, part: StoryPart) -> None:
         with redirect_stdout(output):
             viete(shlex.split(line), standalone_mode=False)
     except VieteError as error:
-        print(f"viete: {error}")
+        print("\n".join(fitting_lines(f"viete: {error}".splitlines(), terminal_width())))
     except typer.Exit:  # a check that fails
         pass
     shown = piece(output.getvalue().splitlines(), part.start, part.stop)
