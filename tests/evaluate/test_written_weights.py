@@ -80,3 +80,8 @@ def test_a_handout_names_the_block_and_the_head_of_a_matrix(style: str, name: st
     (row,) = [x for x in text.split("\n") if name in x]
     parts = row.split(name)[1][:40]
     assert ("pmatrix" if style == "latex" else "mat(") in parts
+
+
+def test_a_formula_of_no_names_of_the_card_is_no_code_in_typst() -> None:
+    text = write_article(vt.read("letters-attention"), "typst")
+    assert "is #emph[(1, e, 1) \\/ (2 \\+ e)], and b is predicted because #emph[e \\> 2]" in text

@@ -94,8 +94,8 @@ def respelled(card: CardData, style: str) -> CardData:
 def respell(text: str, card: CardData, style: str) -> str:
     """A text with its formulas in ``style``.
 
-    A formula with names that the card does not declare stays, if it is LaTeX, or is shown as
-    written.
+    A formula with names that the card does not declare stays, if it is LaTeX. Otherwise it is shown
+    in Unicode, or as written.
     """
     if "$" not in text:
         return text
@@ -106,8 +106,11 @@ def respell(text: str, card: CardData, style: str) -> str:
                 piece = w.math(w.e(parse(Text(piece), card.scope)))
             except VieteError:
                 known = formula(piece) is not None
+                words = to_unicode(piece) if known else piece
+                stress = known and style == "typst" and not set(words) & set("*`$")
+                mark = "*" if stress else "`"
                 keep = known and style == "latex"
-                piece = f"${piece}$" if keep else f"`{to_unicode(piece) if known else piece}`"
+                piece = f"${piece}$" if keep else f"{mark}{words}{mark}"
         else:
             mark = {"code": "`", "strong": "**", "stress": "*"}.get(kind, "")
             piece = f"{mark}{piece}{mark}"
