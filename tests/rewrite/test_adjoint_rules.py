@@ -700,7 +700,7 @@ BAD = [
     (["y = argmax(A)", "z = y + 0", "L = <z, z>"], {}, "y = argmax(A) (line"),
     (["y = floor(A)", "L = <y_0, y_1>"], {}, "y = floor(A) (line"),
     (["y = A_0", "L = <y, y>"], {"by": ["t"]}, "t holds whole numbers"),
-    (["y = A_0", "L = <y, y>"], {"by": ["nobody"]}, "nobody is neither"),
+    (["y = A_0", "L = <y, y>"], {"by": ["nobody"]}, "neither in Small; it has A, B"),
     (["y = A_0", "L = <y, y>"], {"by": ["y"]}, "y is neither"),
     (["y = A_0", "L = <y, y>"], {"by": ["B"]}, "does not depend"),
     (["y = A_0", "L = <y, y>"], {"by": []}, "does not depend"),

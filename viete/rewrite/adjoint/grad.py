@@ -65,8 +65,8 @@ def derived(card: CardData, of: str | Expr | None, by: Sequence[str] | None) -> 
         kind = next((i for i in card.inputs if i.name == name), None)
         raise VieteError(
             f"{name} holds whole numbers, which have no derivative" if kind else
-            f"derivatives are taken with respect to parameters or real inputs; {name} is neither "
-            f"in {card.title}"
+            f"derivatives are taken with respect to parameters or real inputs, and {name} is "
+            f"neither in {card.title}; it has {', '.join(sorted(leaves | real))}"
         )  # fmt: skip
     wanted = frozenset(by) if by is not None else frozenset(leaves)
     double = doubled(card)
