@@ -115,6 +115,14 @@ def test_every_format_has_fields(form: str) -> None:
         assert marks[form] not in write_lesson(told, form)
 
 
+def test_the_last_question_fits_scores_that_are_equal() -> None:
+    card = vt.read("letters-attention")
+    told = lesson(card, [0, 1], literal_fractions(card) | {"W_U": np.ones((2, 2), dtype=int)})
+    assert "have exactly the same score" in told.predicted[0]
+    (question,) = worksheet(told).sheet.closing
+    assert "is one of them greater, and why?" in question
+
+
 def block(style: str) -> Lesson:
     """The lesson of letters-block with its own numbers."""
     card = vt.read("letters-block")

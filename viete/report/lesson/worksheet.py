@@ -95,8 +95,8 @@ class Blanking:
         if not self.lesson.predicted:
             return []
         return [
-            f"What does the model predict at position {self.lesson.columns[-1]}? Which two scores "
-            "decide it, and why is one of them greater?"
+            f"What does the model predict at position {self.lesson.columns[-1]}? Compare the two "
+            "greatest scores: is one of them greater, and why?"
         ]
 
     def part(self, part: LessonPart, key: list[Block]) -> LessonPart:
