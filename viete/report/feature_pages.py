@@ -61,12 +61,12 @@ def feature_html(
         f'<span class="jump">{"".join(links)}</span></div>\n<h1>Feature {page.number}</h1>'
     )
     if not page.count:
-        said = f"It is dead: never active on {page.tokens:,} tokens."
+        said = f"This feature is dead: never active on {page.tokens:,} tokens."
         return whole(f"Feature {page.number}", f'{head}\n<p class="said">{said}</p>')
     said = (
-        f"Active at <b>{percent(page.often)}</b> of {page.tokens:,} tokens, <b>{page.mean:.3g}</b> "
-        f"in the mean where it is, <b>{page.greatest:.3g}</b> at most. It writes "
-        f"<b>{percent(page.share)}</b> of what all features write."
+        f"Active at <b>{percent(page.often)}</b> of {page.tokens:,} tokens. The value there is "
+        f"<b>{page.mean:.3g}</b> on average, <b>{page.greatest:.3g}</b> at most. The feature makes "
+        f"<b>{percent(page.share)}</b> of the outputs of all features."
     )
     weights, changes = weights_section(page), changes_section(page)
     parts = [
@@ -74,7 +74,7 @@ def feature_html(
         f'<div class="sides"><section><h2>Values</h2>{histogram(page)}</section>'
         f"{weights or changes}</div>",
         "<h2>Greatest values</h2>", contexts(page.top, page.greatest),
-        "<h2>Drawn at random where it is active</h2>", contexts(page.drawn, page.greatest),
+        "<h2>Random contexts</h2>", contexts(page.drawn, page.greatest),
         last_sections(page, changes if weights else ""), nearest_section(page, names),
     ]  # fmt: skip
     return whole(f"Feature {page.number} · {title}", "\n".join(filter(None, parts)))
@@ -135,10 +135,11 @@ def changes_section(page: FeaturePage) -> str:
         f'<td class="amount">{percent(a)}<td class="amount">{percent(b)}</tr>'
         for t, a, b in page.changes
     )
-    note = "The tokens behind its greatest value whose probability changes most when it is 0 there."
+    note = "The next tokens whose probability changes most if the greatest value is set to 0."
     return (
-        f'<section><h2>Without it</h2><p class="note">{note}</p><table class="list without"><thead>'
-        f'<tr><th>token<th class="amount">probability<th class="amount">without it</tr></thead>'
+        f'<section><h2>Without the feature</h2><p class="note">{note}</p>'
+        f'<table class="list without"><thead>'
+        f'<tr><th>token<th class="amount">probability<th class="amount">without</tr></thead>'
         f"<tbody>{rows}</tbody></table></section>"
     )
 
@@ -202,7 +203,7 @@ def nearest_section(page: FeaturePage, names: Mapping[int, str]) -> str:
     """The features with the most similar directions."""
     items = "".join(f"<li>{linked(k, names)} <span>{x:.3f}</span></li>" for k, x in page.nearest)
     note = "By the cosine of the directions that they write."
-    return f'<h2>Nearest</h2><p class="note">{note}</p><ul class="near">{items}</ul>'
+    return f'<h2>Nearest features</h2><p class="note">{note}</p><ul class="near">{items}</ul>'
 
 
 def linked(number: int, names: Mapping[int, str]) -> str:
@@ -228,7 +229,7 @@ def index_html(
         f'<p class="said">On {statistics.texts:,} texts of {statistics.tokens:,} tokens.</p>\n'
         f'<div class="measures">{numbers}</div>\n'
         f"<h2>How often features are active</h2>{frequencies(statistics)}\n"
-        f'<h2>Features</h2><p class="note">Those that write most come first.</p>\n'
+        f'<h2>Features</h2><p class="note">The features with the largest outputs come first.</p>\n'
         '<table class="list"><thead><tr><th>feature<th class="amount">active'
         '<th class="amount wide">greatest<th>greatest context<th class="wide">raises</tr></thead>'
         f"<tbody>{rows}</tbody></table>"

@@ -35,8 +35,8 @@ def sentences(m: FeatureMeasures, s: FeatureStatistics) -> list[tuple[str, str]]
     ]
     if not math.isnan(m.loss) and m.without > m.loss:
         out.insert(2, (percent(m.recovered),
-                       f"of the loss is recovered: {m.spliced:.4f} with what they decode, "
-                       f"{m.loss:.4f} as it is, {m.without:.4f} with 0 in its place"))  # fmt: skip
+                       f"of the loss is recovered: {m.spliced:.4f} with the decoded value, "
+                       f"{m.loss:.4f} with the value itself, {m.without:.4f} with 0"))  # fmt: skip
     return out
 
 
@@ -51,8 +51,8 @@ def index_blocks(
     return [
         heading(1, title),
         table(["number", "meaning"], [[a, b] for a, b in sentences(m, s)]),
-        heading(2, "What writes most"),
-        table(["feature", "of all that is written", "active", "greatest"], rows),
+        heading(2, "Features with the largest outputs"),
+        table(["feature", "share of all outputs", "active", "greatest"], rows),
     ]
 
 
@@ -73,14 +73,14 @@ def feature_blocks(page: FeaturePage, place: str) -> list[Block]:
     """The page of one feature, as blocks."""
     out: list[Block] = [heading(1, f"Feature {page.number}")]
     if not page.count:
-        return [*out, paragraph(f"It is dead: never active on {page.tokens:,} tokens.")]
+        return [*out, paragraph(f"This feature is dead: never active on {page.tokens:,} tokens.")]
     out.append(paragraph(
-        f"It is active at {percent(page.often)} of {page.tokens:,} tokens, {page.mean:.4g} in the "
-        f"mean where it is and {page.greatest:.4g} at most, and writes {percent(page.share)} of "
-        f"what all features write to {place}."
+        f"This feature is active at {percent(page.often)} of {page.tokens:,} tokens. Its value "
+        f"there is {page.mean:.4g} on average and {page.greatest:.4g} at most. The feature "
+        f"makes {percent(page.share)} of the outputs of all features to {place}."
     ))  # fmt: skip
     rows = [[f"{c.value:.4g}", line_of(c)] for c in page.top[:CONTEXTS]]
-    out += [heading(2, "Greatest contexts"), table(["value", "text"], rows)]
+    out += [heading(2, "Contexts with the greatest values"), table(["value", "text"], rows)]
     if page.raised:
         pairs = zip(page.raised, page.lowered, strict=True)
         rows = [[literal(quoted(a)), signed(x), literal(quoted(b)), signed(y)]
@@ -88,15 +88,15 @@ def feature_blocks(page: FeaturePage, place: str) -> list[Block]:
         out += [heading(2, "Logit weights"), table(["raises", "", "lowers", ""], rows)]
     if page.changes:
         rows = [[literal(quoted(t)), percent(a), percent(b)] for t, a, b in page.changes]
-        out += [heading(2, "Without it, behind its greatest context"),
-                table(["token", "probability", "without it"], rows)]  # fmt: skip
+        out += [heading(2, "The next token after the greatest value"),
+                table(["token", "probability", "without the feature"], rows)]  # fmt: skip
     if page.steered:
         rows = [["as it is" if s.value is None else f"{s.value:.4g}", literal(seen(s.text))]
                 for s in page.steered]  # fmt: skip
         out += [heading(2, "Set to a value"), paragraph(literal(seen(page.prompt)) + " …"),
-                table(["value", "goes on"], rows)]  # fmt: skip
+                table(["value", "continuation"], rows)]  # fmt: skip
     rows = [[str(k), f"{x:.3f}"] for k, x in page.nearest]
-    return [*out, heading(2, "Nearest"), table(["feature", "cosine"], rows)]
+    return [*out, heading(2, "Nearest features"), table(["feature", "cosine"], rows)]
 
 
 def quoted(token: str) -> str:
