@@ -15,6 +15,7 @@ from mkdocs.utils import get_relative_url
 
 import viete as vt
 from viete.cards.catalogue import coders, named
+from viete.notation.tree import Num
 
 MARK = "<!-- every shipped card -->"
 LIST = "reference/cards.md"
@@ -31,9 +32,10 @@ GROUPS = {
 }  # fmt: skip
 SMALL = {  # sizes for a page to explore, of the dimensions that a card has
     "V": 11, "N_V": 11, "d": 16, "d_e": 16, "d_h": 16, "H": 2, "G": 1, "N": 2, "L": 2, "d_f": 12,
-    "d_mlp": 12, "n_max": 8, "ell_max": 8, "T_max": 8, "w": 3, "E": 3, "N_P": 11, "n_b": 8, "D": 8,
-    "F": 6,
+    "d_mlp": 12, "d_k": 8, "N_e": 2, "n_max": 8, "ell_max": 8, "T_max": 8, "w": 3, "E": 3,
+    "N_P": 11, "n_b": 8, "D": 8, "F": 6,
 }  # fmt: skip
+WIDE = ("d_f", "d_mlp")  # too wide to look at even where they are made of others that are small
 MATRIX = r"(?<=\| )([^|]*\[[^|]*?|I|I, [^|]*?)(?= +\|)"  # in a column, or one for each block
 KEYS = re.compile(r"(^|, )(.+?)(?= or missing|, |$)")  # in a column config
 CONFIG = "The last column names the entry of a released model's `config.json` that sets the size."
@@ -41,7 +43,6 @@ TENSORS = (
     " `size T k` is the size of axis k of the tensor T, and `count T` the number of such tensors."
 )
 IN_A_ROW = "`;` ends a row of a matrix, and `I` is the identity matrix."
-EXPLORED = ("exact-lesson", "gpt2")  # whose pages are shown, not only their commands
 
 
 def on_files(files: Any, config: Any) -> Any:
@@ -152,17 +153,13 @@ def weights(card: vt.Card, parameters: str) -> Iterator[str]:
 
 
 def explored(name: str, card: vt.Card) -> Iterator[str]:
-    """The page to explore a run of a card that takes tokens, or the command that writes it."""
+    """The page to explore a run, of a card that takes tokens."""
     if any(x.low is None for x in card.inputs):
         return
     command = explore_command(name, card)
-    if name in EXPLORED:
-        yield "A run to explore, with every value and how it came about:"
-        yield f"```embed\n{command}\ntitle: A run of {card.title} to explore\n```"
-    else:
-        sizes = " with small sizes" if "--set" in command else ""
-        yield f"To explore a run{sizes}, with every value and how it came about:"
-        yield f"```console\n$ {command} -o {name}.html\n```"
+    sizes = ", with small sizes and random weights" if "--set" in command else ""
+    yield f"## Explore\n\nA run{sizes}: every value, and how it came about."
+    yield f"```embed\n{command}\ntitle: A run of {card.title} to explore\n```"
 
 
 def deeper(equations: str) -> str:
@@ -185,7 +182,9 @@ def explore_command(name: str, card: vt.Card) -> str:
     sizes = {} if words else small_sizes(card)
     sets = "".join(f" --set {k}={v}" for k, v in sizes.items())
     values = all(p.value for p in card.parameters)
-    text = f'"{" ".join(words[:2])}"' if words else "3,1,4"
+    longest = {d.name: d.value for d in card.dims}.get("n_max")
+    again = words[:1] if isinstance(longest, Num) and longest.value > 2 else ()
+    text = f'"{" ".join((*words[:2], *again))}"' if words else "3,1,4"
     if {"s", "t"} <= {x.name for x in card.inputs if x.default is None}:
         text += " --input t=0,3,1"  # what a decoder has written so far
     return f"viete explore {name}{sets}{'' if values else ' --seed 0'} -t {text}"
@@ -193,4 +192,7 @@ def explore_command(name: str, card: vt.Card) -> str:
 
 def small_sizes(card: vt.Card) -> Mapping[str, int]:
     """The sizes that replace the card's own."""
-    return {d.name: SMALL[d.name] for d in card.dims if d.name in SMALL and d.value is not None}
+    return {
+        d.name: SMALL[d.name] for d in card.dims
+        if d.name in SMALL and (isinstance(d.value, Num) or (d.value and d.name in WIDE))
+    }  # fmt: skip

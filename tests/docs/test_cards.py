@@ -29,6 +29,8 @@ def test_a_page_has_a_picture_the_equations_and_the_sizes(name: str) -> None:
     assert all(f"\n{k}. $" in page for k in range(1, len(card.equations) + 1))
     assert f"{len(card.equations) + 1}. $" not in page
     assert "| symbol | value |" in page
+    takes_tokens = all(x.low is not None for x in card.inputs)
+    assert (f"```embed\nviete explore {name} " in page) is takes_tokens
 
 
 def test_the_sizes_of_its_commands_are_the_cards() -> None:
