@@ -107,7 +107,7 @@ def weights_section(page: FeaturePage) -> str:
     """The tokens whose scores a feature raises most, and lowers most."""
     if not page.raised:
         return ""
-    note = "What a unit of it adds to the score of the next token, past all later blocks."
+    note = "What one unit of the feature adds to the logit of each token, through all later blocks."
     lists = bars_of(page.raised, "up", "raises") + bars_of(page.lowered, "down", "lowers")
     return (
         f'<section><h2>Logit weights</h2><p class="note">{note}</p>'
@@ -202,7 +202,7 @@ def steered_section(page: FeaturePage) -> str:
 def nearest_section(page: FeaturePage, names: Mapping[int, str]) -> str:
     """The features with the most similar directions."""
     items = "".join(f"<li>{linked(k, names)} <span>{x:.3f}</span></li>" for k, x in page.nearest)
-    note = "By the cosine of the directions that they write."
+    note = "The features whose directions have the largest cosine with this direction."
     return f'<h2>Nearest features</h2><p class="note">{note}</p><ul class="near">{items}</ul>'
 
 
@@ -257,7 +257,7 @@ def frequencies(s: FeatureStatistics) -> str:
         return ""
     low = math.floor(math.log10(often.min()))
     counts, _ = np.histogram(np.log10(often), bins=10 * max(-low, 1), range=(low, 0))
-    note = "How many features are active at which share of the positions, by its logarithm."
+    note = "How many features are active at each share of the positions, on a logarithmic scale."
     chart = bar_chart(counts, f"{100 * 10.0**low:g}%", "100%", "features")
     return f'<p class="note">{note}</p><div style="max-width:34rem">{chart}</div>'
 
