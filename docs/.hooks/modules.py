@@ -38,7 +38,8 @@ def page(module: Module) -> str:
     """The page of a module: its docstring, and each public name."""
     members = f"\n      members: [{', '.join(module.members)}]" if module.members else ""
     return (
-        f"---\nsearch:\n  boost: 0.3\n---\n# {module.name}\n\n[All modules](index.md)\n\n"
+        f"---\ntitle: {module.name}\nsearch:\n  boost: 0.3\n---\n"
+        f"# {module.name.replace('.', '.<wbr>')}\n\n[All modules](index.md)\n\n"
         f"::: {module.name}\n    options:\n"
         f"      show_root_heading: false\n      heading_level: 2{members}\n"
     )

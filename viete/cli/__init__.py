@@ -1,1 +1,1 @@
-"""The command line: thin commands, a file for each; the other rooms do the work."""
+"""The command line: thin commands, a file for each; the other folders do the work."""

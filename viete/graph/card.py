@@ -34,8 +34,8 @@ T = TypeVar("T")
 class Dimension:
     """A named number: a size (``d = 512``), a length (``n ≤ 2048``) or a constant (``ε = 1e-5``).
 
-    A length has ``at_most`` and no ``value``: it is however long the input is. ``config`` is the
-    key that a Hugging Face ``config.json`` keeps it under.
+    A length has ``at_most`` and no ``value``, because the input sets it. ``config`` is its key in a
+    Hugging Face ``config.json``.
     """
 
     symbol: Symbol
@@ -123,7 +123,8 @@ class Loop:
 class Equation:
     """``left = right``, with its loop and the titled part of the card that contains it.
 
-    ``stated`` is the shape that the card gives; it is checked, and no part of what is said.
+    ``stated`` is the shape that the card gives. It is checked; equal equations may
+    state different shapes.
     """
 
     left: Ref
@@ -158,9 +159,9 @@ def restated(e: Equation, left: Ref, right: Expr) -> Equation:
 
 @dataclass(frozen=True, repr=False)
 class CardData:
-    """A card's content: the class that the rooms below `viete.nouns` use for a card.
+    """The content of a card, without the methods that `viete.nouns` adds.
 
-    Equal are those that say the same, whatever one can do with them besides.
+    Two are equal if they say the same.
     """
 
     title: str
