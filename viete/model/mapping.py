@@ -4,7 +4,7 @@ Every tensor of a file must belong to something: a parameter (see `viete.model.e
 copy of a parameter's tensor (tied weights are often saved twice), or the card's fact ``-
 **ignore**: *.rotary_emb.inv_freq``, a list of shell-style patterns. The fact ``- **copy**: …``
 names vectors that are copies. Nothing else is ignored. Old files may spell a name differently, as
-the fact ``- **renamed**: `LayerNorm.gamma` is `LayerNorm.weight``` says.
+the card's fact **renamed** says: ``LayerNorm.gamma`` is ``LayerNorm.weight``.
 """
 
 from __future__ import annotations

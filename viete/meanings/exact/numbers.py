@@ -225,7 +225,7 @@ class Number(Quotient):
         return abs(Number(num, den))
 
     def exp(self) -> Number:
-        """e^x; e^{q + r√p + …} splits into powers of e, e^√p, …"""
+        """``e^x``; ``e^{q + r√p + …}`` splits into powers of ``e``, ``e^√p``, …"""
         q = self.rational
         if q is not None and abs(q) > MOST_EXPONENT:
             raise VieteError(
