@@ -16,7 +16,7 @@ from viete.notation.tree import Expr
 def next_expansion(
     run: Run, e: Expr, lengths: Collection[str], top: int | None = None
 ) -> Expansion | None:
-    """A formula in the coarsest terms that are several, from blocks to neurons; None if none are.
+    """The coarsest split of a formula into several terms, from blocks to neurons; else None.
 
     A head's source is split as the stream there, which has blocks again.
     """

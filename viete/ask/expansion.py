@@ -280,7 +280,7 @@ class Expansion(Displayed, TermValues):
         return f"<{show(self.formula, 'unicode')} in {len(self.terms)} terms>"
 
     def page(self, style: str = "unicode", numbered: bool = False) -> list[Block]:
-        """A table of the terms, with numbers if wanted, then what is left and what was held.
+        """A table of the terms, with numbers if wanted; then what was held constant, and the rest.
 
         Or, where asked for, a table of the partial sums of the terms in order.
         """

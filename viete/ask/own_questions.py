@@ -30,7 +30,7 @@ def own_question(run: Run, question: object) -> Headed | None:
 
 
 def own_answer(run: Run, asked: Headed, behind: str = "") -> Answer:
-    """The answer to such a question, after the changes ``behind`` it. May raise VieteError."""
+    """The answer to such a question after its changes, ``behind``. May raise VieteError."""
     return OWN[asked.word](run, asked, behind)
 
 

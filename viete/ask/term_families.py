@@ -42,7 +42,7 @@ class Terms:
         return filled(self.context, self.focus)
 
     def patterns(self) -> list[Ref]:
-        """The values in it of which entries are picked, such as attention patterns."""
+        """The values of a formula whose entries are picked, such as attention patterns."""
         found = (x.args[0] for x in walk(self.formula) if isinstance(x, Apply) and x.op == "times")
         return [value_of(x) for x in found if isinstance(x, Pick)]
 

@@ -221,7 +221,7 @@ class Report(Displayed):
         return out
 
     def guessed(self) -> list[str]:
-        """Likely reasons: biases, names, and what is open."""
+        """Likely reasons for a difference: biases, names, and what a file cannot tell."""
         out: list[str] = []
         if self.biases:
             out += ["", "Biases of weights that the card has; for its Parameters (symbol, shape, "
@@ -230,7 +230,7 @@ class Report(Displayed):
                 where = f"; in equation {b.equation}, {b.term}" if b.term else ""
                 out += [f"  {b.row}", f"    the bias of {', '.join(b.of)}{where}"]
         if self.suggestions:
-            out += ["", "Perhaps, in the card's checkpoint column:"]
+            out += ["", "Perhaps these rows of the card's checkpoint column:"]
             for s in self.suggestions:
                 other = either("; or by `", s.others)
                 out.append(f"  {', '.join(s.parameters)} | `{s.column}`  ({s.why}{other})")
