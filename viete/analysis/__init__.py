@@ -4,5 +4,5 @@
 truth values from real numbers, and bounds whole numbers by intervals. `def_use` traces every
 reference to the equations that define it. `flows` says what every axis ranges over and which
 positions read which others; `cost` uses it to count operations and bytes. `well_formed` checks the
-result of every rewriting. This room knows no arrays.
+result of every rewriting. This folder knows no arrays.
 """

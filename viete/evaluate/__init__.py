@@ -2,6 +2,6 @@
 
 `array` evaluates formulas on labelled arrays through the array API standard. `run` is a run of a
 whole model and `inputs` checks its inputs and weights. `fast` holds fast versions of named
-functions. `plan` records a step once and replays it in fixed memory. This room knows no files and
+functions. `plan` records a step once and replays it in fixed memory. This folder knows no files and
 no kind of model.
 """

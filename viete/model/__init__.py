@@ -4,5 +4,5 @@
 weights. `folder` opens a model, and `saving` writes one with its `settings`. `compare` checks a
 card against a file (with `suggest`, for unknown names) and against recorded values (with
 `recorded`). `hooks`, `cache` and `names` offer the names of TransformerLens, defined in `names.md`.
-This room does not know how a file is laid out.
+This folder does not know how a file is laid out.
 """

@@ -283,7 +283,7 @@ def asked(kind: type[Run]) -> type[Questions]:
 def questions(run: Run, of: Card | Model[Any]) -> Questions:
     """Turn a run into one that answers questions.
 
-    Number systems and recordings have classes of runs in the rooms below. The object gets a class
+    Number systems and recordings have classes of runs in the folders below. The object gets a class
     that combines its own with `Questions`; its numbers stay the same.
     """
     run.__class__ = asked(type(run))

@@ -2,5 +2,5 @@
 
 `adjoint` derives a backward pass, `incremental` the KV cache, `padding` a model for texts of
 different lengths. `folding` merges weights, `inlining` puts definitions in, `simplify` tidies a
-formula. This room knows no arrays and no files.
+formula. This folder knows no arrays and no files.
 """

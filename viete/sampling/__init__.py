@@ -2,5 +2,5 @@
 
 `decoding` turns a row of scores into a token. `stepping` gets the next scores from a model, with
 the cache derived by `viete.rewrite.incremental` or without. `generation` is the loop, and `texts`
-turns samples into text. This room knows no terminals.
+turns samples into text. This folder knows no terminals.
 """

@@ -4,6 +4,6 @@
 `fitting` and `dropout` rewrite the card for training, `tokens` and `batches` feed it from files.
 `engines` compute a loss and its gradients by the card's equations; `autograd` and `sharded` do it
 with the PyTorch `module` of a card. `processes` share a run. `optimiser` changes the weights.
-`diagnosis`, `metrics`, `progress` and `plot` report. This room knows no command line and no kind of
-model.
+`diagnosis`, `metrics`, `progress` and `plot` report. This folder knows no command line and no kind
+of model.
 """
