@@ -100,7 +100,7 @@ def test_exact_numbers_decide(claim: str, exact: bool, rounded: bool) -> None:
     for meaning, holds in (("exact", exact), ("float", rounded)):
         assert lesson.check(None, claim, tokens=[0, 1], meaning=meaning).ok == holds
     said = str(lesson.check(None, claim, tokens=[0, 1], meaning="exact"))
-    assert "exactly:" in said and "measured" not in said
+    assert "exactly:" in said and "measured" not in said and "tolerance" not in said
     assert ("decided over 1 text" in said) == exact
     with pytest.raises(VieteError, match="in 'float' or 'exact' numbers, not 'real'"):
         lesson.check(None, claim, meaning="real")

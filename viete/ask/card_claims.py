@@ -178,9 +178,10 @@ class Claims(Displayed):
 def numbers_of(f: Witness, claim: Claim) -> str:
     """The two sides of a false claim at the place where they differ most."""
     alone = isinstance(claim.statement, Apply) and claim.statement.op in COMPARISONS
+    allowed = f" (tolerance {f.tolerance:.0e})" if f.tolerance else ""  # none of exact numbers
     return (
         f"{'' if alone else f'{f.comparison}: '}left {f.left:.6g}, right {f.right:.6g}, a "
-        f"difference of {f.difference:.3g} (tolerance {f.tolerance:.0e}){at_place(f.where)}"
+        f"difference of {f.difference:.3g}{allowed}{at_place(f.where)}"
     )
 
 
