@@ -49,7 +49,8 @@ REFUSED: list[tuple[str, Callable[[], Any], str]] = [
     ("of lists", lambda: probe("x^1_{-1}", [[1, 2]] * 8), "label is a word or a number"),
     ("of huge numbers", lambda: probe("x^1_{-1}", BIG, kind="numbers"), "must be a finite number"),
     ("with an infinite penalty", lambda: probe("x^1_{-1}", "t_0 > 2", penalty=np.inf), "finite"),
-    ("class means of numbers", lambda: probe("x^1_{-1}", "t_0 / 2", method="means"), "needs classes"),
+    ("class means of numbers", lambda: probe("x^1_{-1}", "t_0 / 2", method="means"),
+     "needs classes"),
     ("directions of no number", lambda: M.run([1, 2])["svd_2(log(x^1))"], "no directions"),
     ("components of no number", lambda: M.run([1, 2])["pca_2(log(x^1))"], "no components"),
     ("rows as wide as a text", lambda: PlaceValues(
