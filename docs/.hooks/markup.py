@@ -30,6 +30,7 @@ _CODE = re.compile(r"(<pre[^>]*>(?:<span></span>)?<code[^>]*>)(.*?)(</code></pre
 _TAG = re.compile(r"<(/?)(\w+)[^>]*>")
 _GAP = re.compile(r"(?<=\S)  +(?=\S)")
 _RULES = re.compile("[─-╿]")
+_WORDS = re.compile(r"(?<=<code)>[^<]{15,}(?=</code>)")  # code within a sentence
 _DASHED = re.compile(r"(?<=[>\s])--?\w[\w-]*")  # an option of a command: kept on one line
 _POINTER = re.compile(r" *\^+ *")
 _WIDE = 40  # letters of code that a phone has room for
@@ -54,7 +55,13 @@ def on_page_content(html: str, **_: Any) -> str:
         return f'<div class="columns"><table class="plain">{inside}</table></div>'
 
     html = _CODE.sub(fitted, _TABLE.sub(boxed, html))
+    html = _WORDS.sub(lambda m: options(m[0]), html)
     return _SHORT.sub(r'<code class="short">\1</code>', html)
+
+
+def options(code: str) -> str:
+    """Code whose options, such as --loss-on, are kept on one line."""
+    return _DASHED.sub(r'<span class="unbroken">\g<0></span>', code)
 
 
 def fitted(m: re.Match[str]) -> str:
@@ -82,7 +89,7 @@ def wrapped(code: str) -> str:
         begin = gaps[0] if gaps else len(text) - len(text.lstrip()) + 2
         whole = _RULES.search(text) or any(map(_POINTER.fullmatch, (text, below)))
         if len(text) > _WIDE and begin < _WIDE / 2 and len(gaps) < 2 and not whole:
-            line = _DASHED.sub(r'<span class="unbroken">\g<0></span>', line)
+            line = options(line)
             line = f'<span class="wraps" style="--indent: {begin}ch">{line}</span>'
         written.append(line)
     return "\n".join(written)

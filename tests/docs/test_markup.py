@@ -57,3 +57,10 @@ def test_an_option_is_kept_on_one_line() -> None:
     line = "viete lesson letters-attention --exercise -o attention.pdf"
     kept = '<span class="unbroken">--exercise</span> <span class="unbroken">-o</span>'
     assert markup.wrapped(line) == WRAPS.format(2, line.replace("--exercise -o", kept))
+
+
+def test_an_option_within_a_sentence_is_kept_on_one_line() -> None:
+    page = "<p><code>--loss-on assistant</code> and <code>i-1 of 2-3 letters</code></p>"
+    assert markup.on_page_content(page) == page.replace(
+        "--loss-on", '<span class="unbroken">--loss-on</span>'
+    )
