@@ -15,7 +15,7 @@ from viete.evaluate.fast import FastArrays
 from viete.evaluate.labelled import Value
 from viete.evaluate.run import Run
 from viete.evaluate.schedule import Member, Program, Step
-from viete.graph.card import CardData
+from viete.graph.card import CardData, memoised
 from viete.graph.evaluator import Env
 from viete.notation.tree import Apply, Bind, Expr
 from viete.rewrite.adjoint.grad import grad, with_loss
@@ -102,12 +102,18 @@ class Gradients:
 
     def __init__(self, card: CardData, of: str | None = None) -> None:
         self.model, self.loss = with_loss(card, of)
-        self.program = Program(grad(card, of))
-        keys = {p.name: partial(p.symbol).key for p in card.parameters}
-        used = {key for s in self.program.steps for key, _ in s.needs}
-        # A gradient that other values depend on is summed over the batch at the end.
-        self.program.leaves = frozenset(keys.values()) - used
-        made = {s.makes for s in self.program.steps}
-        members = {name: (keys[p.name], loops)
-                   for name, (p, loops, _) in self.program.parameters.items()}  # fmt: skip
-        self.members = {name: m for name, m in members.items() if m in made}
+        self.program, self.members = summing(card, of)
+
+
+@memoised
+def summing(card: CardData, of: str | None) -> tuple[Program, dict[str, Member]]:
+    """The program of a card's gradients, summed over a batch, and the members that they are."""
+    program = Program(grad(card, of))
+    keys = {p.name: partial(p.symbol).key for p in card.parameters}
+    used = {key for s in program.steps for key, _ in s.needs}
+    # A gradient that other values depend on is summed over the batch at the end.
+    program.leaves = frozenset(keys.values()) - used
+    made = {s.makes for s in program.steps}
+    members = {name: (keys[p.name], loops)
+               for name, (p, loops, _) in program.parameters.items()}  # fmt: skip
+    return program, {name: m for name, m in members.items() if m in made}
