@@ -334,6 +334,9 @@ class Program:
         """The block numbers of a reference."""
         out = []
         for index in self.model.block_index(ref):
+            if isinstance(index, Idx) and index.name in loops:  # nearly always
+                out.append(loops[index.name])
+                continue
             size = self.index_size(index, loops)
             if size.denominator != 1:
                 said = show(index) if isinstance(index, Num) else f"{show(index)} = {size}"

@@ -48,6 +48,7 @@ class ExpansionMaker:
         self.run, self.tracer, self.room = run, tracer, room
         self.card, self.names = run.program.model, AxisNames(run)
         self.off = patterns(self.card)  # and what is put to 0 where a term is switched off
+        self.known: dict[Any, tuple[dict[str, Any], int]] = {}  # terms with the room they take
 
     def of(self, step: Step, depth: int) -> dict[str, Any] | None:
         """The expansion of the value that a step makes; None where it is not a sum of terms.
@@ -84,6 +85,19 @@ class ExpansionMaker:
         """
         if depth < 1 or self.room <= 0:
             return {}
+        key = e, tuple(letters.items()), depth
+        found, length = self.known.get(key, ({}, self.room))
+        if length < self.room:
+            self.room -= length
+            return found
+        before = self.room
+        found = self.opened(e, letters, depth)
+        if self.room > 0:  # else some terms are left out
+            self.known[key] = found, before - self.room
+        return found
+
+    def opened(self, e: Expr, letters: Mapping[str, Letter], depth: int) -> dict[str, Any]:
+        """As `terms`, made anew: blocks and heads have terms in common."""
         with suppress(VieteError):
             found = opening(self.run, e, self.card.lengths)
             if found is None or found[1].expander.lines.rank(found[1].formula):

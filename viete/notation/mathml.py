@@ -34,7 +34,12 @@ _WORD_AHEAD = re.compile(r"(<(mrow|msub|msup|msubsup)\b[^>]*>)*<m[in]\b[^>]*>[^<
 
 def mathml(e: Expr, nodes: bool = False, functions: Collection[str] = ()) -> str:
     """A formula as a ``math`` element; with ``nodes``, its operations carry their numbers."""
-    return framed(MathML(functions=functions, nodes=numbered(e) if nodes else {}).show(e))
+    if nodes or functions:
+        return framed(MathML(functions=functions, nodes=numbered(e) if nodes else {}).show(e))
+    if "mathml" not in e.__dict__:  # kept on the node: a page has most of its formulas twice
+        e.__dict__["mathml"] = framed(MathML().show(e))
+    text: str = e.__dict__["mathml"]
+    return text
 
 
 def mathml_equation(

@@ -109,8 +109,9 @@ def number(value: Fraction, style: str, decimal: bool = False) -> tuple[str, int
     # fortieths or thousandths give is a decimal; 1/2, 3/8 and 4/5, which are short, are fractions
     # unless somebody wrote 0.8, which the tree does not know: see `Printer.decimals`.
     minus = "−" if style in ("unicode", "typst", "mathml") else "-"
-    sign, size = (minus if value < 0 else ""), abs(value)
-    strength = ADD if value < 0 else ATOM
+    negative = value.numerator < 0
+    sign, size = (minus, -value) if negative else ("", value)
+    strength = ADD if negative else ATOM
     above = digits(size.numerator)
 
     def power(k: int) -> str:
@@ -251,7 +252,7 @@ class Printer:
         raise TypeError(e)
 
     def number(self, e: Num, style: str) -> tuple[str, int]:
-        return number(e.value, style, abs(e.value) in self.decimals)
+        return number(e.value, style, bool(self.decimals) and abs(e.value) in self.decimals)
 
     def index(self, name: str) -> str:
         return letters(name, self.style)
