@@ -10,8 +10,8 @@ import viete as vt
 from viete.cards.catalogue import shipped
 
 CARDS = sorted(shipped())
-SMALL = {"V": 11, "N_V": 11, "d": 8, "d_e": 8, "H": 2, "N": 2, "L": 2, "d_f": 12, "d_mlp": 12,
-         "d_h": 8}  # fmt: skip
+SMALL = {"V": 11, "N_V": 11, "d": 8, "d_e": 8, "H": 2, "N": 2, "N_e": 2, "L": 2, "d_f": 12,
+         "d_mlp": 12, "d_h": 8}  # fmt: skip
 GROUPS = SMALL | {"H": 4, "G": 2}
 WIDE = GROUPS | {"d_k": 4}
 OWN = {"llama": GROUPS, "mistral": GROUPS | {"w": 3}, "qwen2": GROUPS,

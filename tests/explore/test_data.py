@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import cache
 from html.parser import HTMLParser
 from typing import Any
 
@@ -26,6 +27,17 @@ def card_named(name: str) -> vt.Card:
     return tiny(next(path for path in shipped() if path.endswith(f"/{name}.md")))
 
 
+@cache
+def plain_page(name: str) -> tuple[Any, dict[str, Any]]:
+    return page_of(card_named(name), meanings=[])
+
+
+@cache
+def exact_page() -> dict[str, Any]:
+    card = vt.read("exact-lesson")
+    return page_data(card.run([0, 1], card.initial_weights()))
+
+
 def page_of(card: vt.Card, **options: Any) -> tuple[Any, dict[str, Any]]:
     """A run of a card, and its page as it is read back."""
     run = card.run(inputs=random_inputs(card, n=2), weights=card.initial_weights())
@@ -34,7 +46,7 @@ def page_of(card: vt.Card, **options: Any) -> tuple[Any, dict[str, Any]]:
 
 def test_steps_of_a_backward_pass_have_reasons_of_their_own() -> None:
     """They are not attention, although they have products and softmax in them."""
-    _, data = page_of(card_named("symbolic-transformer"), meanings=[])
+    _, data = plain_page("symbolic-transformer")
     forward = {s["why"] for s in data["steps"]}
     backward = data["backward"][1:]  # the first is the loss
     assert not forward & {s["why"] for s in backward}
@@ -45,7 +57,7 @@ def test_steps_of_a_backward_pass_have_reasons_of_their_own() -> None:
 
 @pytest.mark.parametrize("name", ["gemma2", "bert", "symbolic-transformer", "t5"])
 def test_what_a_page_refers_to_is_there(name: str) -> None:
-    run, data = page_of(card_named(name), meanings=[])
+    run, data = plain_page(name)
     values, symbols = data["values"]["decimal"], data["symbols"]
     numbers = {e["number"] for e in [*data["equations"], *data["backward_equations"]]}
     for e in [*data["equations"], *data["backward_equations"]]:
@@ -83,8 +95,7 @@ def test_what_has_no_room_has_its_shape_and_is_listed() -> None:
 
 
 def test_exact_numbers_are_beside_the_decimals() -> None:
-    card = vt.read("exact-lesson")
-    data = page_data(card.run([0, 1], card.initial_weights()))
+    card, data = vt.read("exact-lesson"), exact_page()
     exact = data["values"]["exact"]
     assert exact.keys() >= {s["member"] for s in data["steps"]}
     assert exact["logits"]["data"][:3] == ["1", "−1", "0"]
@@ -97,11 +108,7 @@ def test_exact_numbers_are_beside_the_decimals() -> None:
 
 def test_a_lesson_s_references_are_members_and_symbols_of_the_page() -> None:
     """Each row of a line is one of the register; of a run that is not exact there are words."""
-    card = vt.read("exact-lesson")
-    for data in (
-        page_data(card.run([0, 1], card.initial_weights())),
-        page_of(card_named("gpt2"))[1],
-    ):
+    for data in (exact_page(), page_of(card_named("gpt2"))[1]):
         text = json.dumps(data["lesson"]).replace('\\"', '"')
         values = data["values"]["decimal"]
         members = set(re.findall(r'data-member="([^"]+)"', text))

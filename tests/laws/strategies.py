@@ -848,9 +848,9 @@ def varied() -> tuple[str, ...]:
 
 # A size for every dimension of the shipped cards; a quarter of a head of 8 can still be turned.
 SMALL = {
-    "V": 11, "N_V": 11, "d": 16, "d_e": 16, "d_h": 16, "H": 2, "G": 1, "N": 2, "L": 2, "d_f": 12,
-    "d_mlp": 12, "n_max": 9, "ell_max": 9, "T_max": 9, "d_k": 8, "w": 3, "E": 3, "N_P": 11,
-    "n_b": 8, "D": 6,
+    "V": 11, "N_V": 11, "d": 16, "d_e": 16, "d_h": 16, "H": 2, "G": 1, "N": 2, "N_e": 2, "L": 2,
+    "d_f": 12, "d_mlp": 12, "n_max": 9, "ell_max": 9, "T_max": 9, "d_k": 8, "w": 3, "E": 3,
+    "N_P": 11, "n_b": 8, "D": 6,
 }  # fmt: skip
 AS_THEY_ARE = ("symbolic-transformer",)  # and those whose weights are written down
 

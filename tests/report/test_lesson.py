@@ -39,7 +39,7 @@ from viete.train.fitting import with_loss, with_loss_weights
 VARIED = [name for name in shipped() if name not in ALIKE]
 
 SIZES = {
-    "V": 3, "N_V": 3, "N": 1, "L": 1, "H": 2, "G": 1, "d": 4, "D": 4, "d_e": 2, "d_f": 2,
+    "V": 3, "N_V": 3, "N": 1, "N_e": 1, "L": 1, "H": 2, "G": 1, "d": 4, "D": 4, "d_e": 2, "d_f": 2,
     "d_mlp": 2, "d_h": 2, "T_max": 4, "n_max": 4, "ell_max": 4, "E": 3, "w": 2,
 }  # fmt: skip
 OWN = {"exact-lesson": {}, "pythia": {"d": 8, "H": 1}, "gpt-j": {"d": 8, "H": 1},

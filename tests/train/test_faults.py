@@ -104,7 +104,7 @@ def test_killed_at_any_instant_a_run_goes_on_to_the_same_losses(
 def test_killed_while_it_encodes(tmp_path: Path, viete: Viete) -> None:
     """What it left half written is gone when the run is begun anew."""
     data, run = tmp_path / "data.txt", tmp_path / "run"
-    data.write_text("a rose is a rose\n" * 1_500_000)  # so much that its tokens go into files
+    data.write_text("a rose is a rose\n" * 1_000_000)  # so much that its tokens go into files
     command = ["train", "dialog-transformer", "--set", "d=8", "--length", "8", "--data", str(data),
                "--steps", "1", "--eval-sequences", "1", "-o", str(run)]  # fmt: skip
     process = viete(*command)
