@@ -272,8 +272,10 @@ def test_the_command_draws_and_writes_features(tmp_path: Path) -> None:
     options = ["--into", "feature", "--graph", "--top", "12"]
     found = read_attribution(viete(*base, *options, "--json").out)
     assert len(found.edges) == 12
-    viete(*base, *options, "-o", tmp_path / "graph.svg")
+    for name in ("graph.svg", "again.svg"):
+        viete(*base, *options, "-o", tmp_path / name)
     drawn = (tmp_path / "graph.svg").read_text()
+    assert (tmp_path / "again.svg").read_text() == drawn  # to the last letter
     assert drawn.count('class="arrow"') - drawn.count("stroke-dasharray") <= 12
     assert "of all sizes" in drawn  # what leads to a node besides is folded
     given = [*base[:2], "--put", f"m^i = {tmp_path / 'coders'}(v^i)", *base[4:]]

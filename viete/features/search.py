@@ -147,7 +147,7 @@ class FeatureSearch:
                 place[id(node)] = len(out.nodes)
                 out.nodes.append(replace(node, name=node.name or self.tracer.name(node)))
         out.edges = [(place[id(s)], place[id(t)], w) for s, t, w in chosen]
-        out.into = {place[k]: leading[k][1:] for k in reached}
+        out.into = {place[k]: found[1:] for k, found in leading.items() if k in reached}
         return out
 
 
