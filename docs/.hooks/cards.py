@@ -31,8 +31,8 @@ GROUPS = {
     "Features": "Autoencoders and transcoders, which learn what a model's vectors are made of.",
 }  # fmt: skip
 SMALL = {  # sizes for a page to explore, of the dimensions that a card has
-    "V": 11, "N_V": 11, "d": 16, "d_e": 16, "d_h": 16, "H": 2, "G": 1, "N": 2, "L": 2, "d_f": 12,
-    "d_mlp": 12, "d_k": 8, "N_e": 2, "n_max": 8, "ell_max": 8, "T_max": 8, "w": 3, "E": 3,
+    "V": 11, "N_V": 11, "d": 16, "d_e": 16, "d_h": 16, "H": 2, "G": 1, "N": 1, "L": 1, "d_f": 12,
+    "d_mlp": 12, "d_k": 8, "N_e": 1, "n_max": 8, "ell_max": 8, "T_max": 8, "w": 3, "E": 3,
     "N_P": 11, "n_b": 8, "D": 8, "F": 6,
 }  # fmt: skip
 WIDE = ("d_f", "d_mlp")  # too wide to look at even where they are made of others that are small
@@ -191,8 +191,8 @@ def explore_command(name: str, card: vt.Card) -> str:
 
 
 def small_sizes(card: vt.Card) -> Mapping[str, int]:
-    """The sizes that replace the card's own."""
+    """The sizes that replace the card's own, where these are large: two blocks stay two."""
     return {
-        d.name: SMALL[d.name] for d in card.dims
-        if d.name in SMALL and (isinstance(d.value, Num) or (d.value and d.name in WIDE))
+        d.name: SMALL[d.name] for d in card.dims if d.name in SMALL
+        and (d.value.value > 2 if isinstance(d.value, Num) else d.value and d.name in WIDE)
     }  # fmt: skip
