@@ -188,5 +188,5 @@ def test_what_is_given_has_a_name() -> None:
     lines = [x for x in card.splitlines() if not x.startswith(r"- $\mathrm{scale}_A")]
     bare = vt.read("\n".join(lines))
     model = bare.with_weights(bare.initial_weights(seed=1)).put(coders("v^i", "m^i"))
-    with pytest.raises(vt.VieteError, match="scale of a norm in it"):
+    with pytest.raises(vt.VieteError, match="the scale of a norm without a name"):
         feature_graph(model.run([3, 1, 4]), "logits_{-1,5}")

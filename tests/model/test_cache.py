@@ -109,7 +109,7 @@ def test_a_cache_without_its_batch_axis() -> None:
     assert cache["q", 0].shape == (7, 6, 4) and cache.decompose_resid().shape == (8, 7, 24)
     assert cache.logit_attrs(cache.decompose_resid(), 3, has_batch_dim=False).shape == (8, 7)
     _, cache = model.run_with_cache(tokens(2))
-    with pytest.raises(VieteError, match="a batch of 2 sequences"):
+    with pytest.raises(VieteError, match="holds 2 sequences"):
         cache.remove_batch_dim()
 
 

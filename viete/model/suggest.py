@@ -35,7 +35,8 @@ WORDS = {
     "b": "bias", "w": "weight", "biases": "bias", "fc": "mlp", "ffn": "mlp", "ff": "mlp",
     "ffwd": "mlp", "feed": "mlp", "mlp": "mlp", "proj": "output", "lm": "head",
     "unembedding": "head", "unembed": "head", "up": "into", "in": "into", "down": "out",
-    "wi": "into weight", "c": "",
+    "wi": "into weight", "shift": "bias", "hidden": "into", "layer": "", "before": "", "s": "",
+    "c": "",
 }  # fmt: skip
 # What single words would say wrongly: a norm that stands behind attention is the MLP's.
 PHRASES = {
