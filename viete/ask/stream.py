@@ -7,6 +7,7 @@ after a block is the stream before it with something added, or normalised.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import chain
 
@@ -23,13 +24,32 @@ from viete.analysis.linearity import (
 from viete.analysis.rows import Rows, Subscript
 from viete.errors import VieteError
 from viete.evaluate.schedule import Program
-from viete.graph.card import Equation
+from viete.graph.card import CardData, Equation, memoised
 from viete.graph.conditions import settled
 from viete.graph.dependence import reachable
 from viete.notation.printer import show, show_symbol
 from viete.notation.tree import Apply, Bind, Expr, Idx, Pick, Ref, num, rebuilt, transform, walk
 
 ENTRYWISE = frozenset(("neg", "had", "times", "div"))
+
+
+@dataclass
+class Known:
+    """What is known of a card's formulas, for all its streams with the same arguments."""
+
+    streams: tuple[frozenset[str], frozenset[str]] | None = None
+    normal: dict[Expr, Expr] = field(default_factory=dict)
+    members: dict[Expr, Expr] = field(default_factory=dict)
+    scales: dict[Expr, Expr] = field(default_factory=dict)
+
+
+@memoised
+def known(
+    card: CardData, held: frozenset[str], lengths: frozenset[str],
+    sizes: frozenset[tuple[str, Fraction]],
+) -> Known:  # fmt: skip
+    """The card's `Known`."""
+    return Known()
 
 
 class Stream:
@@ -49,14 +69,15 @@ class Stream:
         self.rows = Rows(self.lines)
         self.made = {s.makes: s.equation for s in program.steps}
         self.derived = {d.name: d for d in self.card.derived}
-        self.carried, self.stream = self.streams()
+        self.known = known(self.card, held, lengths, frozenset(self.sizes.items()))
+        if self.known.streams is None:
+            self.known.streams = self.streams()
+        self.carried, self.stream = self.known.streams
         self.mixing: dict[Expr, bool] = {}
-        self.members: dict[Expr, Expr] = {}
-        self.scales: dict[Expr, Expr] = {}
 
     # -- what the equations say --------------------------------------------------------------------
 
-    def streams(self) -> tuple[set[str], set[str]]:
+    def streams(self) -> tuple[frozenset[str], frozenset[str]]:
         """The values of a loop that add to, or norm, those of the block before.
 
         And these with the values that are the norm of one.
@@ -72,7 +93,7 @@ class Stream:
             return reachable(names, lambda name: reads.get(name, ()))
 
         cycles = {x for x in reads if x in after(*reads[x])}
-        return cycles, {x for x in reads if not cycles.isdisjoint(after(x))}
+        return frozenset(cycles), frozenset(x for x in reads if not cycles.isdisjoint(after(x)))
 
     def carries(self, context: Expr) -> bool:
         """Whether a context only acts entry by entry, norms a row or chooses by a block."""
@@ -102,7 +123,10 @@ class Stream:
 
     def normal(self, e: Expr) -> Expr:
         """A formula with numbers for blocks, and rows and entries taken directly of values."""
-        return transform(self.rows.pushed(self.numbered(e, {})), self.chosen)
+        found = self.known.normal
+        if e not in found:
+            found[e] = transform(self.rows.pushed(self.numbered(e, {})), self.chosen)
+        return found[e]
 
     def chosen(self, e: Expr) -> Expr | None:
         """The chosen side of a choice by a block, head or place of known number; else None."""
@@ -139,7 +163,8 @@ class Stream:
 
     def opened(self, atom: Expr) -> Expr:
         """The right side of the equation of a value, or of a row or an entry of one."""
-        if atom not in self.members:
+        members = self.known.members
+        if atom not in members:
             ref = value_of(atom)
             derived = self.derived.get(ref.key)
             blocks = self.program.places(ref, {})
@@ -149,8 +174,8 @@ class Stream:
             put = {x.name: at for x, at in zip(equation.left.index, ref.index, strict=True)
                    if isinstance(x, Idx)}  # fmt: skip
             right = self.card.substitute(equation.right, letters=put)
-            self.members[atom] = self.normal(put_value(atom, right))
-        return self.members[atom]
+            members[atom] = self.normal(put_value(atom, right))
+        return members[atom]
 
     def written_out(self, e: Expr) -> Expr:
         """A formula that is one value, replaced by that value's equation while that is linear."""
@@ -192,12 +217,13 @@ class Stream:
 
     def scale(self, root: Expr) -> Expr:
         """The derived name of a root or of one row of it; else the root itself."""
-        if root not in self.scales:
+        scales = self.known.scales
+        if root not in scales:
             tries = (self.scale_at(root, d, atom) for d in self.card.derived
                      if self.lines.is_root(d.right) for atom in values_in(root)
                      if self.lines.depends(atom))  # fmt: skip
-            self.scales[root] = next((x for x in tries if x is not None), root)
-        return self.scales[root]
+            scales[root] = next((x for x in tries if x is not None), root)
+        return scales[root]
 
     def scale_at(self, root: Expr, d: Equation, atom: Expr) -> Expr | None:
         """A derived name whose definition for some block and row is this root; else None."""

@@ -463,7 +463,9 @@ def transform(e: Expr, rule: Callable[[Expr], Expr | None]) -> Expr:
 
     def go(x: Expr) -> Expr:
         if below := x.children:
-            x = rebuilt(x, [go(part) for part in below])
+            parts = [go(part) for part in below]
+            if not all(map(is_, below, parts)):
+                x = x.over(parts)
         return rule(x) or x
 
     return go(e)
