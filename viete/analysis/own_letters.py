@@ -66,7 +66,7 @@ class OwnLetters(CardSizes):
             for length, limit in self.model.lengths.items():
                 most = self.model.size(limit)
                 if most is not None and len(most.names()) == 1:
-                    apart = apart.substitute({most.names().pop(): Size.of(length)})
+                    apart = apart.substitute({next(iter(most.names())): Size.of(length)})
             number = apart.number()
             limited = number is not None and number >= 0
             if limited or self.is_limit(large, small):

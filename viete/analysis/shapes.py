@@ -75,7 +75,7 @@ class Shapes(TypingRules):
             shape = self.shape(parameter.shape, parameter.text)
             for size in shape:
                 if lengths := size.names() & card.lengths.keys():
-                    length = lengths.pop()
+                    length = next(iter(lengths))
                     raise parameter.text.error(
                         f"{parameter.name} cannot have the size {length}, which is as long as the "
                         f"input; give it the greatest length as a dimension of its own and use its "

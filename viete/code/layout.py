@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
+from functools import cache
 
 from viete.document.tex import without_tex
 
@@ -55,15 +56,23 @@ def broken(head: str, body: str, tail: str, indent: str, inside: bool) -> list[s
 def split(text: str, signs: tuple[str, ...]) -> list[tuple[str, str]]:
     """The parts between operators outside brackets, each with the operator before it."""
     out, depth, start, before = list[tuple[str, str]](), 0, 0, ""
-    k = 0
-    while k < len(text):
-        depth += (text[k] in "([{") - (text[k] in ")]}")
-        sign = next((s for s in signs if text.startswith(s, k)), "") if depth == 0 else ""
-        if sign and k > start:
-            out.append((before, text[start:k]))
-            before, start, k = sign, k + len(sign), k + len(sign) - 1
-        k += 1
+    k, pattern = 0, brackets_or(signs)
+    while found := pattern.search(text, k):
+        sign, k = found[0], found.start() + 1
+        if sign in ("(", "[", "{"):
+            depth += 1
+        elif sign in (")", "]", "}"):
+            depth -= 1
+        elif depth == 0 and found.start() > start:
+            out.append((before, text[start : found.start()]))
+            before, start, k = sign, found.end(), found.end()
     return [*out, (before, text[start:])]
+
+
+@cache
+def brackets_or(signs: tuple[str, ...]) -> re.Pattern[str]:
+    """A bracket, or the first of these operators that fits."""
+    return re.compile("|".join(("[][(){}]", *map(re.escape, signs))))
 
 
 def longest(text: str) -> tuple[int, int]:

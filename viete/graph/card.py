@@ -390,7 +390,7 @@ class CardData:
         Raises VieteError where a definition is circular or divides by zero.
         """
         values: dict[str, Fraction] = {}
-        waiting: dict[str, tuple[Dimension, Size, set[str]]] = {}
+        waiting: dict[str, tuple[Dimension, Size, frozenset[str]]] = {}
         for dim in self.dims:
             if dim.value is not None:
                 try:

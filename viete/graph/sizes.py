@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 
 from viete.errors import VieteError
 from viete.notation.tree import Apply, Expr, Idx, Interned, Num, Ref, interned
@@ -82,8 +82,12 @@ class Size(Interned):
             return Fraction(self.terms[0][1])
         return None
 
-    def names(self) -> set[str]:
-        return {n for m, _ in self.terms for n, _ in m}
+    def names(self) -> frozenset[str]:
+        return self.own_names
+
+    @cached_property
+    def own_names(self) -> frozenset[str]:
+        return frozenset(n for m, _ in self.terms for n, _ in m)
 
     def substitute(self, values: Mapping[str, Size]) -> Size:
         """Replace dimension names; a name replaced by a sum must not stand below a line."""

@@ -64,6 +64,7 @@ def numbered(e: Expr) -> dict[Expr, int]:
     return out
 
 
+@lru_cache(maxsize=1 << 12)
 def with_signs(text: str, tall: bool = False, tight: bool = False) -> str:
     """Join elements with the loose text between them, which becomes elements too.
 
