@@ -127,9 +127,11 @@ def page(name: str, card: vt.Card) -> str:
 
 
 def found_by(name: str, card: vt.Card) -> str:
-    """How the search finds the page: those of released models first, by their names."""
-    released = group(name, card) == "Released models"
-    return f"tags: [{card.title}]" if released else "search:\n  boost: 0.5"
+    """How the search finds the page: those of released models first, by their names and types."""
+    if group(name, card) != "Released models":
+        return "search:\n  boost: 0.5"
+    kinds = dict(card.facts)["config model_type"].removesuffix(" or missing").replace("_", "-")
+    return f"tags: [{card.title}, {kinds}]"
 
 
 def sizes(table: str) -> str:

@@ -19,6 +19,7 @@ from viete.report.lesson.summaries import Summaries, percent
 
 MOST_BLOCKS = 3  # that are told one by one
 SHORT = 4  # entries of a row that is written
+FEW_HEADS = 2  # of a block, told one by one; more are told by their mean
 
 
 class Retelling:
@@ -52,16 +53,21 @@ class Retelling:
         told: list[str] = []
         for turn in few([t for t in self.playing(role.WEIGHTS) if self.of.attention(t, j)]):
             rows = np.asarray(self.of.weights(turn, j), dtype=float)
-            mean = rows.mean(axis=0)
-            best = int(mean.argmax())
-            heads = f" of what its {len(rows)} heads read" if not told else ""
-            told.append(
-                f"{self.of.shares(rows[0])}{in_block(turn)}" if len(rows) == 1 else
-                f"most from position {self.of.place(best)}{in_block(turn)}: {percent(mean[best])}"
-                + heads
-            )  # fmt: skip
+            if len(rows) == 1:
+                told.append(f"{self.of.shares(rows[0])}{in_block(turn)}")
+            elif len(rows) <= FEW_HEADS:
+                told += [f"{self.most(row)} (head {h}{in_block(turn)})"
+                         for h, row in enumerate(rows, 1)]  # fmt: skip
+            else:
+                told.append(f"{self.most(rows.mean(axis=0))} (the mean of {len(rows)} heads"
+                            f"{in_block(turn)})")  # fmt: skip
         if told:
             yield f"Attention read {'; '.join(told)}."
+
+    def most(self, row: np.ndarray) -> str:
+        """The position that a row of weights reads most from, and its share."""
+        best = int(row.argmax())
+        return f"{percent(row[best])} from position {self.of.place(best)}"
 
     def added(self, j: int) -> Iterator[str]:
         """The term added to the stream: its numbers, or for a long row its length."""
