@@ -16,6 +16,7 @@ file there, as for the test of what pages show.
 """
 
 import contextlib
+import gc
 import hashlib
 import io
 import re
@@ -35,6 +36,7 @@ from mkdocs.utils import get_relative_url
 from viete.cli.app import command as viete
 from viete.errors import VieteError
 
+gc.set_threshold(100_000, 20, 20)  # as the command line has it
 DOCS = Path(__file__).parents[1]
 CACHE = DOCS.parent / ".cache" / "embedded"
 HERE = Path(__file__).parent

@@ -72,17 +72,24 @@ def is_backward(card: CardData) -> bool:
     return forward_pass(card) is not card
 
 
-def backward_run(
-    run: Run, of: str | None = None, naming: Callable[[CardData], CardData] = lambda card: card
-) -> Run:
+def backward_run(run: Run, of: str | None = None) -> Run:
     """The run with its derivatives: of the loss, or of a number ``of``.
 
-    ``naming`` renames parts of the backward equations. Where the loss needs targets that were not
-    given, they are the tokens one position later. Raises VieteError as `grad` does, and where the
-    loss needs other missing inputs.
+    Where the loss needs targets that were not given, they are the tokens one position later. Raises
+    VieteError as `grad` does, and where the loss needs other missing inputs.
+    """
+    return with_backward(run, run.program.model, of, lambda card: card)
+
+
+def with_backward(
+    run: Run, card: CardData, of: str | None, naming: Callable[[CardData], CardData]
+) -> Run:
+    """As `backward_run`, of a card that has other equations than the run.
+
+    ``naming`` renames parts of the backward equations.
     """
     given = inputs_of(run)
-    card = naming(grad(with_loss_open(run.program.model, of, given), of))
+    card = naming(grad(with_loss_open(card, of, given), of))
     ready = program(card)
     text = given.get(text_of(card).name) if card.lengths else None
     for name in ready.targets - given.keys():
@@ -165,5 +172,6 @@ __all__ = [
     "inputs_of",
     "is_backward",
     "weights_of",
+    "with_backward",
     "work",
 ]

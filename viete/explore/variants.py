@@ -10,7 +10,7 @@ from viete.evaluate.execution import execute
 from viete.evaluate.run import Run
 from viete.evaluate.schedule import program
 from viete.explore.alignment import aligned
-from viete.explore.reruns import backward_run, inputs_of, weights_of
+from viete.explore.reruns import inputs_of, weights_of, with_backward
 from viete.explore.steps import NumberedEquations
 from viete.explore.values import Shelf, in_floats
 from viete.explore.walk import Walk, float_evaluator
@@ -53,13 +53,17 @@ class Variants:
 
     def of(self, names: tuple[EquationChoice, ...]) -> dict[str, Any]:
         """The variant with some choices left open."""
-        ready = program(opened(self.run.program.model, names))
-        run = execute(ready, inputs_of(self.run), weights_of(self.run), again=False)
-        run.scope = self.run.scope
-        forward = len(ready.model.equations)
+        card, before, taken = (
+            opened(self.run.program.model, names), self.base.card, frozenset(self.taken)
+        )  # fmt: skip
+        forward = len(card.equations)
         if self.backward:
-            before, taken = self.base.card, frozenset(self.taken)
-            run = backward_run(run, self.differentiated, lambda card: aligned(card, before, taken))
+            run = with_backward(
+                self.run, card, self.differentiated, lambda card: aligned(card, before, taken)
+            )
+        else:
+            run = execute(program(card), inputs_of(self.run), weights_of(self.run), again=False)
+            run.scope = self.run.scope
         walk = Walk(run, float_evaluator(run), Shelf(in_floats), True, self.base)
         walk.givens()
         self.taken |= run.program.model.symbols.keys() - self.base.card.symbols.keys()
