@@ -57,7 +57,9 @@ def write_architecture(
     check_format("an architecture document", form)
     drawn = "plain" if form == "latex" else "unicode"
     width = min(WIDTH, table_width()) if form == "text" else WIDTH
-    blocks = architecture(card, batch, length, STYLES[form], drawn, width)
+    document = _Document(card, batch, lengths_given(card, length), STYLES[form], drawn, width)
+    document.pictured = form == "html"
+    blocks = document.blocks()
     for block in blocks:
         if isinstance(block, CodeBlock):
             block.file = picture or ""
@@ -98,6 +100,8 @@ def lengths_given(card: CardData, length: int | Mapping[str, int] | None) -> dic
 
 
 class _Document(SizedCard):
+    pictured = True  # whether the drawing is an SVG too
+
     def __init__(
         self, card: CardData, batch: int, lengths: dict[str, int], style: str, drawn: str,
         width: int = WIDTH,
@@ -131,19 +135,18 @@ class _Document(SizedCard):
 
     def data_flow(self) -> Block:
         """The drawing, or in a terminal that is too narrow a sentence on how to see it."""
-        alone = flow(self.model, "parts", self.lengths, self.batch, self.drawn)
-        for drawn in (self.drawing(self.drawn), alone):
-            text = to_text(drawn, self.width)
+        for after in (True, False):
+            text = to_text(self.drawing(self.drawn, after), self.width)
             needed = max(map(display_width, text.split("\n")))
             if needed <= self.width or self.width == WIDTH:
-                return CodeBlock(text, picture=to_svg(self.drawing()))
+                return CodeBlock(text, picture=to_svg(self.drawing()) if self.pictured else "")
         return paragraph(f"The drawing needs {needed} columns, and this terminal has {self.width}: "
                          "see it in a file, with -o page.html.")  # fmt: skip
 
-    def drawing(self, style: str = "unicode") -> Diagram:
-        """The data flow, with the steps after the scores in training and in writing."""
+    def drawing(self, style: str = "unicode", after: bool = True) -> Diagram:
+        """The data flow, with the steps ``after`` the scores in training and in writing."""
         drawn = flow(self.model, "parts", self.lengths, self.batch, style)
-        found = self.traits.generation()
+        found = self.traits.generation() if after else None
         if found is None:
             return drawn
         scores = next(b for b in drawn.boxes if found.scores + 1 in b.numbers)

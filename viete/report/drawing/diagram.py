@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from viete.printable import display_width
 
@@ -71,6 +72,7 @@ def check(d: Diagram) -> None:
                 )
 
 
+@lru_cache(10_000)
 def _clean(text: str) -> str:
     """One line without characters that no medium can show: control characters, lone surrogates."""
     shown = []

@@ -68,7 +68,8 @@ ACCENTS = {"\u0303": "˜", "\u0302": "ˆ", "\u0304": "¯", "\u0307": "˙"}
 _ACCENT = 0.333
 
 
-def _typeset(text: str, maths: bool = False) -> list[_Run]:
+@lru_cache(10_000)
+def _typeset(text: str, maths: bool = False) -> tuple[_Run, ...]:
     """Letters italic, words and digits upright; W^Q, d_k and hᵢ with their indices in place."""
     maths = maths or bool(_MATHS.search(text)) or any(_lowered(c)[1] for c in text)
     runs: list[_Run] = []
@@ -116,9 +117,10 @@ def _typeset(text: str, maths: bool = False) -> list[_Run]:
         if last and (last.italic, last.height, last.over, r.over) == (r.italic, r.height, "", ""):
             r = replace(r, text=joined.pop().text + r.text)
         joined.append(r)
-    return joined
+    return tuple(joined)
 
 
+@lru_cache(10_000)
 def _lowered(c: str) -> tuple[str, int]:
     """The letter of a Unicode exponent or index, and its height: ᵢ is a lowered i."""
     if c == "ᵀ":

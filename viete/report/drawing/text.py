@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
+from functools import lru_cache
 from itertools import pairwise
 
 from viete.printable import display_width
@@ -61,6 +62,9 @@ def _cell_size(b: Box) -> tuple[int, int]:
     return (max(map(display_width, lines)) + 4) // 2, len(lines) + 1
 
 
+_width = lru_cache(10_000)(display_width)  # of a character
+
+
 class _Canvas:
     """Character cells. Later strokes win, but lines that cross or join share a cell."""
 
@@ -92,7 +96,7 @@ class _Canvas:
 
     def write(self, x: int, y: int, text: str) -> None:
         for c in text:
-            size = display_width(c)
+            size = _width(c)
             if size:
                 self.cells[x, y] = c
                 if size == 2:
@@ -145,15 +149,16 @@ class _Canvas:
         return _GLYPHS[_union(nets)]
 
     def text(self) -> str:
-        rows: dict[int, list[int]] = defaultdict(list)
-        for x, y in self.cells:
-            rows[y].append(x)
-        lines = [
-            "".join(
-                self.cells.get((x, y), " ") for x in range(max(rows[y], default=-1) + 1)
-            ).rstrip()
-            for y in range(max(rows, default=-1) + 1)
-        ]
+        rows: dict[int, dict[int, str]] = defaultdict(dict)
+        for (x, y), c in self.cells.items():
+            rows[y][x] = c
+        lines = []
+        for y in range(max(rows, default=-1) + 1):
+            line = [" "] * (max(rows[y], default=-1) + 1)
+            for x, c in rows[y].items():
+                if x >= 0:
+                    line[x] = c
+            lines.append("".join(line).rstrip())
         return "\n".join([self.title, "", *lines] if self.title else lines) + "\n"
 
 
