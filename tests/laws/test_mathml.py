@@ -142,6 +142,18 @@ def test_a_word_of_somebodys_prose_is_upright_and_letters_are_a_product(
     assert "<mi>Q</mi><mi>K</mi>" in math(r"QK + \alpha")
 
 
+@pytest.mark.parametrize(
+    ("prose", "grown", "small"),
+    [(r"f(g(\frac{a}{b})) (x)", 2, 1), (r"\log(\frac{a}{b}) + (x)", 1, 1), ("f(x)", 0, 1),
+     (r"(x) (\frac{a}{b}", 0, 1), (r"\frac{f(x)}{2}", 0, 1)],
+)  # fmt: skip
+def test_brackets_around_a_fraction_grow_with_it(prose: str, grown: int, small: int) -> None:
+    shown = math(prose)
+    assert shown.count("<mo>)</mo>") == grown
+    assert shown.count('<mo stretchy="false">)</mo>') == small
+    assert shown.count("<mspace") == 0
+
+
 def test_no_line_breaks_between_a_formula_and_its_punctuation() -> None:
     shown = prose("as $x$, then ($y$) and $z$ **of $w$.**")
     joined = re.findall(r'<span class="unbroken">(.*?)</span>', shown)

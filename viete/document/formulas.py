@@ -96,7 +96,8 @@ def converted(latex: str) -> ElementTree.Element | None:
 
     try:
         latex = _WITH_LOW_LINE.sub(r"\\mathrm", upright(latex))
-        return with_spaces(with_operators(ElementTree.fromstring(convert(latex))))
+        root = with_spaces(with_operators(ElementTree.fromstring(convert(latex))))
+        return with_tall_brackets(root)
     except Exception:  # of whatever kind: a card's prose may hold any LaTeX
         return None
 
@@ -123,6 +124,39 @@ def with_spaces(root: ElementTree.Element) -> ElementTree.Element:
                 if (is_word(b) and is_factor(a)) or (is_word(a) and opens and is_factor(b)):
                     row.insert(k, ElementTree.Element(NAMESPACE + "mspace", width="0.17em"))
     return root
+
+
+def with_tall_brackets(root: ElementTree.Element) -> ElementTree.Element:
+    """Brackets around a fraction grow with it; each such pair gets a row of its own."""
+    for row in list(root.iter()):
+        if row.tag.removeprefix(NAMESPACE) in ROWS:
+            within(row)
+    return root
+
+
+def within(row: ElementTree.Element) -> None:
+    """Put each pair of brackets with a fraction between them into a row, the inner pairs first."""
+    opened, k = list[int](), 0
+    while k < len(row):
+        bracket = row[k].text if row[k].tag == NAMESPACE + "mo" else ""
+        if bracket == "(":
+            opened.append(k)
+        elif bracket == ")" and opened:
+            first = opened.pop()
+            pair = row[first : k + 1]
+            if any(next(e.iter(NAMESPACE + "mfrac"), None) is not None for e in pair):
+                pair[0].attrib.pop("stretchy", None)
+                pair[-1].attrib.pop("stretchy", None)
+                group = ElementTree.Element(NAMESPACE + "mrow")
+                group.extend(pair)
+                row[first : k + 1] = [group]
+                k = first
+        k += 1
+
+
+def is_bracketed(e: ElementTree.Element) -> bool:
+    """Whether an element is a row in brackets."""
+    return len(e) > 0 and e.tag == NAMESPACE + "mrow" and e[0].text == "("
 
 
 def is_factor(e: ElementTree.Element) -> bool:
@@ -173,7 +207,7 @@ def checked(e: ElementTree.Element, first: bool = False) -> str:
     for child in e:
         opens = before is None or before in OPENING
         tag = child.tag.removeprefix(NAMESPACE)
-        bare = before in FUNCTIONS and tag not in ("mo", "mspace")
+        bare = before in FUNCTIONS and tag not in ("mo", "mspace") and not is_bracketed(child)
         inner += THIN if bare and name in ROWS else ""
         inner += checked(child, opens) + escape(child.tail or "")
         before = child.text if tag == "mo" or child.text in FUNCTIONS else ""
