@@ -71,9 +71,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_collection_finish() -> None:
     """What was imported stays: the garbage collector need not look through it, not even once."""
+    from viete.cli.main import collect_seldom
+
     share_compiler_context()
     gc.freeze()
-    gc.set_threshold(100_000, 20, 20)
+    collect_seldom()
     gc.enable()
 
 

@@ -16,7 +16,6 @@ file there, as for the test of what pages show.
 """
 
 import contextlib
-import gc
 import hashlib
 import io
 import re
@@ -34,9 +33,10 @@ from mkdocs.structure.files import File
 from mkdocs.utils import get_relative_url
 
 from viete.cli.app import command as viete
+from viete.cli.main import collect_seldom
 from viete.errors import VieteError
 
-gc.set_threshold(100_000, 20, 20)  # as the command line has it
+collect_seldom()
 DOCS = Path(__file__).parents[1]
 CACHE = DOCS.parent / ".cache" / "embedded"
 HERE = Path(__file__).parent

@@ -62,11 +62,7 @@ def export(
     modules = (".mjs",) if to == "js" else ()  # by which Node knows one
     if output is not None and output.suffix not in ("", suffix, *modules):
         raise VieteError(f"{output} looks like another kind of file: {to} is written to {suffix}")
-    card = source.card(weights.weights)
-    if weights.present:
-        from viete.evaluate.written_weights import with_values
-
-        card = with_values(card, weights.exact(card))
+    card = weights.written_into(source.card(weights.weights))
     corpus = None
     if data is not None:
         if to != "numpy":

@@ -23,16 +23,22 @@ def main() -> None:
         sys.exit(130)
 
 
+def collect_seldom() -> None:
+    """Let the garbage collector run seldom: formulas and cards stay, so it would find little."""
+    import gc
+
+    gc.set_threshold(100_000, 20, 20)
+
+
 def run() -> None:
     """Run the command line, and report errors as one sentence."""
-    import gc
     import warnings
     from contextlib import redirect_stderr, redirect_stdout
 
     from viete.errors import VieteError, VieteWarning
     from viete.printable import Screen, Unread
 
-    gc.set_threshold(100_000, 20, 20)  # formulas and cards stay: there is little to collect
+    collect_seldom()
     with redirect_stdout(Screen(sys.stdout)), redirect_stderr(Screen(sys.stderr)):
         try:
             from viete.cli.app import command

@@ -52,11 +52,7 @@ def show(
     --seed or a file of weights, the card has these numbers in its value column.
     """
     form = format_of(form, output, FORMATS)
-    card = source.card(weights.weights)
-    if weights.present:
-        from viete.evaluate.written_weights import with_values
-
-        card = with_values(card, weights.exact(card))
+    card = weights.written_into(source.card(weights.weights))
     if folded:
         from viete.rewrite.folding import folded as fold
 

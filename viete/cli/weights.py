@@ -53,6 +53,14 @@ class WeightOptions:
                 "the card needs weights: give --weights FILE, or --seed N for random ones"
             )
 
+    def written_into(self, card: CardData) -> CardData:
+        """The card with the weights of these options in its value column, if they give any."""
+        if not self.present:
+            return card
+        from viete.evaluate.written_weights import with_values
+
+        return with_values(card, self.exact(card))
+
     def arrays(
         self, card: CardData, model: Model | None, exact: bool = False,
         dtype: str | None = None, device: str | None = None,

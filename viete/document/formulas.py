@@ -130,11 +130,11 @@ def with_tall_brackets(root: ElementTree.Element) -> ElementTree.Element:
     """Brackets around a fraction grow with it; each such pair gets a row of its own."""
     for row in list(root.iter()):
         if row.tag.removeprefix(NAMESPACE) in ROWS:
-            within(row)
+            group_brackets(row)
     return root
 
 
-def within(row: ElementTree.Element) -> None:
+def group_brackets(row: ElementTree.Element) -> None:
     """Put each pair of brackets with a fraction between them into a row, the inner pairs first."""
     opened, k = list[int](), 0
     while k < len(row):
