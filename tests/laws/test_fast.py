@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.laws.strategies import Card, cards, peppered
 from viete import read
 from viete.analysis.kinds import OF_REALS
+from viete.errors import VieteError
 from viete.evaluate.fast import PLACES, VERSIONS, FastArrays
 from viete.evaluate.labelled import COL, ROW, Value
 from viete.graph.card import CardData
@@ -282,3 +283,61 @@ def test_a_card_runs_alike_with_fast_functions_and_definitions(card: Card) -> No
         assert np.allclose(value, slow[name], rtol=1e-9, atol=1e-9), name
     for name, array in {**weights, **inputs}.items():
         assert np.array_equal(array, kept[name]), f"a run has written into {name}"
+
+
+# Indices outside ---------------------------------------------------------------------------------
+
+PLACES_CARD = r"""
+# A formula of computed indices
+## Dimensions
+| symbol | value |
+| --- | --- |
+| $V$ | 5 |
+| $n$ | $≤ 9$ |
+## Inputs
+- $t ∈ \{-100, …, 9\}^n$
+- $w ∈ ℝ^n$
+- $Y ∈ ℝ^{n × V}$
+## Parameters
+| symbol | shape |
+| --- | --- |
+| $W$ | $1$ |
+## Forward pass
+1. $u = t - 3$
+2. $s = t$
+3. $r = FORMULA$
+"""
+OF_PLACES = ["gathered(Y; u, V)", "gathered(Y; s, 3)", "onehot(u, V)", "cross_entropy(Y; u)",
+             "cross_entropy(Y; s)", "cross_entropy(Y; t)", "weighted_loss(Y; u, w)",
+             "softmax(Y) - onehot(s, V)", "Y[u]"]  # fmt: skip
+TEXTS = [[3, 4, 5, 7], [0, 3, 4, 5], [3, 8, 9, 4], [-100, 3, 4, 1], [-100, 3, 4, 5], [-100] * 4]
+
+
+@pytest.mark.parametrize("formula", OF_PLACES)
+def test_indices_outside_give_what_the_definition_gives_or_are_refused(formula: str) -> None:
+    """Of an index from the end, one too large and -100, in a run, a recorded run and PyTorch."""
+    card, rng = read(PLACES_CARD.replace("FORMULA", formula)), np.random.default_rng(0)
+    Y, kinds = rng.standard_normal((4, 5)), [np.ones(1), torch.ones(1, dtype=torch.float64)] * 2
+
+    def value(text: list[int], W: Any, exact_definitions: bool) -> Any:
+        given = {"t": np.array(text), "w": np.arange(1.0, 5), "Y": Y}
+        try:
+            found = run(card, None, {"W": W}, exact_definitions=exact_definitions, **given)
+            return np.asarray(found["r"])
+        except VieteError as error:
+            return type(error)
+
+    for text in TEXTS:
+        wanted = value(text, kinds[0], True)
+        for W in kinds:
+            found = value(text, W, False)
+            if wanted is VieteError:
+                assert found is VieteError, text
+            else:
+                np.testing.assert_allclose(found, wanted, rtol=1e-12, err_msg=str(text))
+
+
+def test_targets_of_another_length_are_refused_where_the_card_is_read() -> None:
+    text = PLACES_CARD.replace("FORMULA", "cross_entropy(Y^⊤; t)")
+    with pytest.raises(VieteError, match="the same n everywhere, and gets V and n"):
+        read(text)

@@ -193,9 +193,10 @@ class Backend:
     # -- places ------------------------------------------------------------------------------------
 
     def add_rows(self, rows: Array, places: Array, count: int) -> Array:
-        """An array of ``count`` rows, each the sum of the rows assigned to it."""
+        """An array of ``count`` rows, each the sum of the rows assigned to it; others are left."""
         out = self.xp.zeros((count, rows.shape[1]), dtype=rows.dtype)
-        return out.at[places].add(rows)
+        # JAX drops rows beyond the end, and would count negative places from it.
+        return out.at[self.xp.where(places < 0, count, places)].add(rows)
 
     def padded(self, y: Array, axis: int, first: int, count: int) -> Array | None:
         """An array padded with zeros along an axis to size ``count``; it begins at ``first``."""
@@ -299,6 +300,7 @@ class NumPy(Backend):
 
     def add_rows(self, rows: Array, places: Array, count: int) -> Array:
         out = np.zeros((count, rows.shape[1]), dtype=rows.dtype)
+        rows, places = within(rows, places, count)
         np.add.at(out, places, rows)
         return out
 
@@ -397,7 +399,9 @@ class Torch(Backend):
         return softplus(x, threshold=40)
 
     def add_rows(self, rows: Array, places: Array, count: int) -> Array:
-        return rows.new_zeros((count, rows.shape[1])).index_add_(0, places, rows)
+        # Rows assigned to no place go to one that is dropped, also while they are transformed.
+        spare = self.xp.where((places >= 0) & (places < count), places, count)
+        return rows.new_zeros((count + 1, rows.shape[1])).index_add_(0, spare, rows)[:count]
 
     def padded(self, y: Array, axis: int, first: int, count: int) -> Array | None:
         return among_zeros(self.xp, y, axis, first, count) if self.writes else None
@@ -470,10 +474,17 @@ def among_zeros(xp: Any, y: Array, axis: int, first: int, count: int) -> Array:
 
 
 def without_targets(xp: Any, p: Array, t: Array, rows: Array) -> Array:
-    """p less 1 at the target t of each row; nothing is subtracted where t is −100."""
+    """p less 1 at the target t of each row; nothing is subtracted where t is no column, as −100."""
     flat, places = p.reshape(-1, p.shape[-1]), t.reshape(-1)
-    flat[rows, xp.clip(places, min=0)] -= xp.astype(places >= 0, flat.dtype)
+    inside = (places >= 0) & (places < flat.shape[1])
+    flat[rows, xp.where(inside, places, 0)] -= xp.astype(inside, flat.dtype)
     return p
+
+
+def within(rows: Array, places: Array, count: int) -> tuple[Array, Array]:
+    """The rows whose places are among the first ``count``, with their places."""
+    inside = (places >= 0) & (places < count)
+    return (rows, places) if bool(inside.all()) else (rows[inside], places[inside])
 
 
 CONSTANTS = NumPy(np)  # for values that depend on no weight and no input

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from viete.evaluate.backends import within
 from viete.evaluate.greatest import greatest
 from viete.evaluate.plan.kernels import SMALLEST, Call, Prepare, inside, sequence, whole
 from viete.notation.lexer import ELEMENTARY
@@ -171,14 +172,14 @@ def numpy_kernels() -> dict[str, Prepare]:
         def call() -> None:
             if out is not p:
                 np.copyto(out, p)
-            out[(*places, np.maximum(t, 0))] -= t >= 0  # -100 is not a target
+            inside = (t >= 0) & (t < out.shape[-1])  # -100 is not a target
+            out[(*places, np.where(inside, t, 0))] -= inside
 
         return call
 
     def gathered(out: Any, args: Any, attrs: Any) -> Call:
-        rows, places = args
-
         def call() -> None:
+            rows, places = within(args[0], args[1], len(out))
             order = np.argsort(places, kind="stable")
             sorted_places = places[order]
             starts = np.flatnonzero(np.diff(sorted_places, prepend=-1))

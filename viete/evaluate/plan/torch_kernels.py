@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from viete.evaluate.backends import within
 from viete.evaluate.greatest import greatest_in_torch
 from viete.evaluate.plan.kernels import SMALLEST, Call, Prepare, inside, sequence, whole
 from viete.evaluate.plan.numpy_kernels import numpy_kernels
@@ -170,17 +171,24 @@ def torch_kernels() -> dict[str, Prepare]:
         p, t = args
 
         def add() -> None:
-            less = (t < 0).to(out.dtype).sub_(1)  # -100 is not a target
-            out.scatter_add_(-1, t.clamp_min(0)[..., None], less[..., None])
+            inside = (t >= 0) & (t < out.shape[-1])  # -100 is not a target
+            less = inside.to(out.dtype).neg_()
+            out.scatter_add_(-1, torch.where(inside, t, 0)[..., None], less[..., None])
 
         return add if out is p else sequence(partial(out.copy_, p), add)
 
     def gathered(out: Any, args: Any, attrs: Any) -> Call:
-        rows, places = args
-        if out.device.type == "cpu":  # one row after the other, in the same order every time
-            return partial(out.index_add_, 0, places, rows)
-        count = out.shape[0]
-        return lambda: out.add_(aten.embedding_dense_backward(rows, places, count, -1, False))
+        (rows, places), count = args, out.shape[0]
+
+        def in_order() -> None:  # one row after the other, the same every time
+            out.index_add_(0, *reversed(within(rows, places, count)))
+
+        def at_once() -> None:
+            inside = torch.where((places >= 0) & (places < count), places, count)
+            back = aten.embedding_dense_backward(rows, inside, count + 1, count, False)
+            out.add_(back[:count])
+
+        return in_order if out.device.type == "cpu" else at_once
 
     def placed(out: Any, args: Any, attrs: Any) -> Call:
         axis, first = attrs
