@@ -19,13 +19,17 @@ LLAMA = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 6,
 NEOX = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3, "rotary_pct": 0.5,
         "intermediate_size": 20}  # fmt: skip
 GPT2 = {"n_embd": 24, "n_layer": 2, "n_head": 4, "n_positions": 16}
+NEO = {"hidden_size": 24, "num_layers": 2, "num_heads": 4, "max_position_embeddings": 16,
+       "attention_types": [[["global", "local"], 1]], "intermediate_size": 20}  # fmt: skip
 MISTRAL = {**LLAMA, "sliding_window": 4}
 BLOOM = {"hidden_size": 24, "n_layer": 2, "n_head": 4}
 OPT = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4, "ffn_dim": 20,
        "max_position_embeddings": 16, "word_embed_proj_dim": 24}  # fmt: skip
 CASES = [("LlamaForCausalLM", LLAMA), ("GPT2LMHeadModel", GPT2), ("GPTNeoXForCausalLM", NEOX),
          ("MistralForCausalLM", MISTRAL), ("BloomForCausalLM", BLOOM),
-         ("OPTForCausalLM", OPT)]  # fmt: skip
+         ("OPTForCausalLM", OPT), ("GPTNeoForCausalLM", NEO)]  # fmt: skip
+# Families whose bare forward pass counts padding as a position, and whose `generate` does not.
+COUNTS = ("GPT2LMHeadModel", "GPTNeoForCausalLM")
 
 
 def masks(n: int) -> dict[str, np.ndarray]:
@@ -42,14 +46,17 @@ def test_against_transformers(kind: str, small: dict[str, Any], side: str, tmp_p
     net.save_pretrained(tmp_path)
     a = masks(7)[side]
     tokens = np.random.default_rng(3).integers(1, 29, a.shape)
-    with peers.torch.no_grad(), peers.doubled(type(net)):
-        theirs = net(
-            peers.torch.as_tensor(tokens), attention_mask=peers.torch.as_tensor(a)
-        ).logits.numpy()
     model = vt.load(tmp_path)
-    found = model.card.padded().run(tokens, model.weights, a=a)["logits"]
-    assert np.all(np.isfinite(found))
-    assert peers.relative(found[a == 1], theirs[a == 1]) <= 1e-10
+    places = peers.torch.as_tensor(np.maximum(a.cumsum(1) - 1, 0))  # as `generate` gives them
+    for counts in (False, True) if kind in COUNTS else (False,):
+        more = {"position_ids": places} if kind in COUNTS and not counts else {}
+        with peers.torch.no_grad(), peers.doubled(type(net)):
+            theirs = net(
+                peers.torch.as_tensor(tokens), attention_mask=peers.torch.as_tensor(a), **more
+            ).logits.numpy()
+        found = model.card.padded(counts).run(tokens, model.weights, a=a)["logits"]
+        assert np.all(np.isfinite(found))
+        assert peers.relative(found[a == 1], theirs[a == 1]) <= 1e-10, counts
 
 
 OWN = ("bert.md", "roberta.md")  # a mask of their own

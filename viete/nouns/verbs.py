@@ -115,19 +115,20 @@ class Verbs(Displayed):
 
         return self.over(incremental(self.content, of, fixed))
 
-    def padded(self) -> Self:
+    def padded(self, counts: bool = False) -> Self:
         """Allow texts of different lengths in one batch: an input says where the padding is.
 
         >>> run = card.padded().run(tokens, weights, a=mask)  # doctest: +SKIP
 
         ``a ∈ {0, 1}^n`` is 0 at padding, on either side. No other position sees the padding, and
-        values at padding have no meaning. Positions still count from the first place, with the
-        padding. Raises VieteError for a card without a softmax over positions, or with a padding
+        values at padding have no meaning. Learned and sinusoidal positions are those that each text
+        has on its own; with ``counts`` padding counts as a position, as in a bare forward pass of
+        `transformers`. Raises VieteError for a card without a softmax over positions, or with a padding
         mask already.
         """
         from viete.rewrite.padding import padded
 
-        return self.over(padded(self.content))
+        return self.over(padded(self.content, counts))
 
     def folded(
         self, fold_ln: bool | None = None, center_writing_weights: bool | None = None,

@@ -1,14 +1,14 @@
 """A model for texts of different lengths in one batch: no other position sees the padding.
 
 Every softmax over the positions of the text takes ``unpadded(…; a)``, with an input ``a`` that is 0
-at padding; nothing else changes. Positions are counted as before, with the padding. If the card
-says ``- **padding**: takes no position``, the rows of a table of positions, ``W_P[:n]``, are those
-that the text would have on its own.
+at padding. The rows of a table of positions, ``W_P[:n]``, and of ``sinusoidal(n, d)`` are those
+that the text would have on its own, unless padding is to count as before.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 
 from viete.analysis.flows import flows_of
 from viete.analysis.next_token import text_of
@@ -21,10 +21,10 @@ from viete.notation.tree import Apply, Expr, Num, Pick, Ref, Slice, Symbol, num,
 NAMES = "a seen padding".split()
 
 
-def padded(card: CardData) -> CardData:
+def padded(card: CardData, counts: bool = False) -> CardData:
     """The model with an input ``a ∈ {0, 1}^n = 1`` that says which positions are not padding.
 
-    Rows of values at padding are meaningless. Raises VieteError for a model without a softmax over
+    With ``counts`` padding counts as a position, as in a bare forward pass of `transformers`. Rows of values at padding are meaningless. Raises VieteError for a model without a softmax over
     the text's positions, such as an encoder with a padding mask, and for a model that picks a
     position by the text's length, ``x_{-1}``, where padding may stand.
     """
@@ -43,13 +43,16 @@ def padded(card: CardData) -> CardData:
             f"of the text, where padding may stand"
         )
     equations = [with_padding_masked(card, shapes, n, mask, e) for e in card.equations]
-    if ("padding", "takes no position") in card.facts:
+    derived = card.derived
+    if not counts:
         equations = [with_padding_uncounted(card, n, mask, e) for e in equations]
+        derived = tuple(with_padding_uncounted(card, n, mask, e) for e in derived)
     if equations == list(card.equations):
         raise VieteError(f"{card.title} has no softmax over the positions of a text to mask")
     item = Input(mask, tokens.shape, num(0), num(1), num(1), "0 at positions that are padding",
                  Text(mask.key))  # fmt: skip
-    return replace(card, inputs=(*card.inputs, item), equations=tuple(equations))
+    return replace(card, inputs=(*card.inputs, item), equations=tuple(equations),
+                   derived=derived)  # fmt: skip
 
 
 def with_padding_masked(
@@ -70,13 +73,23 @@ def with_padding_masked(
 
 def with_padding_uncounted(card: CardData, n: Ref, mask: Symbol, e: Equation) -> Equation:
     """The equation with rows ``k:n + k`` picked by the number of non-padding positions."""
+    counted = card.library("counted", Ref(mask))
+
+    def place(k: Fraction) -> Expr:
+        """Rows from k on; padding takes the first one, whatever stands there."""
+        if k > 0:
+            return counted if k == 1 else Apply("add", (counted, num(k - 1)))
+        return Apply("max", (Apply("sub", (counted, num(1))), num(0)))
 
     def rule(x: Expr) -> Expr | None:
         match x:
+            case Pick(items=(Slice(start=None, stop=stop),)) if stop == n:
+                return replace(x, items=(place(Fraction(0)),))
             case Pick(items=(Slice(start=Num() as k, stop=stop),)):
                 if stop == Apply("add", (n, k)):
-                    places = card.library("counted", Ref(mask))
-                    return replace(x, items=(Apply("add", (places, num(k.value - 1))),))
+                    return replace(x, items=(place(k.value),))
+            case Apply(args=(length, _)) if length == n and card.applies(x, "sinusoidal"):
+                return Pick(x, (place(Fraction(0)),))
         return None
 
     return with_right(e, transform(e.right, rule))
