@@ -20,6 +20,7 @@ from viete.ask.with_clause import changes_of
 from viete.errors import VieteError
 from viete.evaluate.answers import Answer
 from viete.evaluate.inputs import host
+from viete.graph.card import CardData
 from viete.graph.dependence import forward_slice
 from viete.notation.printer import show
 from viete.notation.symbols import TEXTS
@@ -67,15 +68,20 @@ def over_texts(runs: Sequence[Questions], question: str) -> list[Answer]:
     card = first.program.model
     e = replaced(e, {b: Ref(own_symbol(card, name, "input")) for b, name in names.items()})
     about = [asked(run, {names[b]: v.array for b, v in values.items()}) for run in known]
-    all_of_it = replace(card, equations=(*card.equations, *card.derived))
-    own = {*card.lengths, *forward_slice(all_of_it, [item.name for item in card.inputs])}
-    if not own & e.keys:
+    if not of_each_text(card, e):
         about = about[:1]
     if greatest is not None:
         answers: Sequence[Answer] = [top(run, greatest[0], f"{show(e)} {behind}") for run in about]
     else:
         answers = [run.answer(f"{show(e)} {behind}") for run in about]
     return [replace(answer, question=question) for answer in answers]
+
+
+def of_each_text(card: CardData, e: Expr) -> bool:
+    """Whether a formula has a value for each text; else it is made of weights alone."""
+    all_of_it = replace(card, equations=(*card.equations, *card.derived))
+    own = {*card.lengths, *forward_slice(all_of_it, [item.name for item in card.inputs])}
+    return not own.isdisjoint(e.keys)
 
 
 def asks_of_all(question: str) -> bool:
@@ -121,4 +127,4 @@ def folded(runs: Sequence[Questions], e: Bind, behind: str) -> Answer:
     return replace(each[0], question=show(e), array=array, labels=labels)
 
 
-__all__ = ["asks_of_all", "over_texts"]
+__all__ = ["asks_of_all", "of_each_text", "over_texts"]

@@ -167,4 +167,4 @@ def whole_numbers(given: Any) -> np.ndarray:
     return ids
 
 
-__all__ = ["Texts"]
+__all__ = ["Texts", "are_texts"]

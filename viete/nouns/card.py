@@ -85,7 +85,9 @@ class Card(CardData, Verbs):
         >>> run["S"].shape, run["x^2_3"].shape  # doctest: +SKIP
         ((3, 3), (1, 16))
 
-        ``tokens`` are ids of one text, (n), or of a batch, (batch, n). ``weights`` are arrays by
+        ``tokens`` are ids of one text, (n), or of a batch, (batch, n), or a list of texts of
+        different lengths. ``attention_mask`` (or ``a``, for a card without one) is 0 at ids that
+        are padding, on either side: each text gives what it gives alone. ``weights`` are arrays by
         name, of NumPy, PyTorch or JAX; the run uses their library, precision and device. With
         ``meaning="exact"`` or ``meaning="interval"`` the numbers are exact or proven enclosures.
         Other options are those of `viete.meanings.run.run`: ``names`` keeps only some values,
@@ -94,7 +96,10 @@ class Card(CardData, Verbs):
         """
         from viete.meanings.run import run
         from viete.nouns.run import questions
+        from viete.nouns.several import batch_of, run_each
 
+        if (batch := batch_of(self, tokens, options)) is not None:
+            return run_each(batch, self, lambda t, **more: self.run(t, weights, **more), options)
         return questions(run(self, tokens, weights, **options), self)
 
     def sample(

@@ -34,6 +34,7 @@ from viete.model.folder import Folder, open_arrays, open_folder
 from viete.model.live import folder_of, to_live, tokenizer_of
 from viete.model.mapping import load_weights, place, precision
 from viete.model.saving import edges_beside, save
+from viete.model.tokens import are_texts
 from viete.model.trained import is_run, open_run
 from viete.notation.letters import own_letters
 from viete.notation.parser import parse
@@ -44,6 +45,7 @@ from viete.notation.words import Words
 from viete.nouns.like_modules import LikeModules
 from viete.nouns.run import Questions, questions
 from viete.nouns.searching import Searching
+from viete.nouns.several import batch_of, run_each
 from viete.nouns.verbs import Verbs
 from viete.rewrite.put import EVIDENCE
 from viete.rewrite.reparametrization import Folding
@@ -176,8 +178,13 @@ class Model(Searching, LikeModules, Verbs, Generic[C]):
         >>> run["A^{3,h}"].shape, run["top_5(logits_{-1})"]  # doctest: +SKIP
 
         ``tokens`` are a text, a list of texts, or ids, (n) or (batch, n). One text has no batch
-        axis; a list of texts has one. The options are those of `Card.run`.
+        axis; a list of texts has one. Each text gives what it gives alone, however long the others
+        are; see `viete.nouns.several.Several`. The options are those of `Card.run`.
         """
+        if are_texts(tokens):
+            tokens = [list(map(int, self.text_ids(text))) for text in tokens]
+        if (batch := batch_of(self.card, tokens, options)) is not None:
+            return run_each(batch, self, self.run, options)
         if options.get("names") is not None:  # as the card itself would say it, without words
             texts = [Text(name, "<name>") for name in listed(options["names"])]
             scope = replace(program(self.card).scope, words=lambda: self.words)

@@ -123,8 +123,8 @@ class Verbs(Displayed):
         ``a ∈ {0, 1}^n`` is 0 at padding, on either side. No other position sees the padding, and
         values at padding have no meaning. Learned and sinusoidal positions are those that each text
         has on its own; with ``counts`` padding counts as a position, as in a bare forward pass of
-        `transformers`. Raises VieteError for a card without a softmax over positions, or with a padding
-        mask already.
+        `transformers`. Raises VieteError for a card without a softmax over positions, or with a
+        padding mask already.
         """
         from viete.rewrite.padding import padded
 

@@ -24,9 +24,10 @@ NAMES = "a seen padding".split()
 def padded(card: CardData, counts: bool = False) -> CardData:
     """The model with an input ``a ∈ {0, 1}^n = 1`` that says which positions are not padding.
 
-    With ``counts`` padding counts as a position, as in a bare forward pass of `transformers`. Rows of values at padding are meaningless. Raises VieteError for a model without a softmax over
-    the text's positions, such as an encoder with a padding mask, and for a model that picks a
-    position by the text's length, ``x_{-1}``, where padding may stand.
+    With ``counts`` padding counts as a position, as in a bare forward pass of `transformers`. Rows
+    of values at padding are meaningless. Raises VieteError for a model without a softmax over the
+    text's positions, such as an encoder with a padding mask, and for a model that picks a position
+    by the text's length, ``x_{-1}``, where padding may stand.
     """
     tokens = text_of(card)
     (n,) = tokens.shape

@@ -1,0 +1,90 @@
+"""Law 13: company changes nothing. A text gives alone what it gives in a batch, padded or not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import viete as vt
+from tests.laws.strategies import Card, cards, random_inputs, random_weights, shipped, tiny
+from viete.errors import VieteError
+
+SHIPPED = [p for p in shipped() if Path(p).stem in ("bert", "gpt2", "t5", "letters-vectors")]
+
+
+def each_is_alone(model: vt.Card, weights: Any, texts: list[dict[str, Any]], asked: Any) -> None:
+    """A batch of texts of different lengths, as a list and padded on either side, beside each."""
+    tokens = model.inputs[0].name
+    alone = [model.run(None, weights, inputs=text) for text in texts]
+    lengths = [len(text[tokens]) for text in texts]
+    width = max(lengths)
+    more = {name: [text[name].tolist() for text in texts] for name in texts[0] if name != tokens}
+    ids = [text[tokens].tolist() for text in texts]
+    ragged = model.run(ids, weights, inputs=more)
+    runs = [("right", ragged)]
+    for side in ("right", "left"):
+        mask = np.arange(width) < np.array(lengths)[:, None]
+        mask = mask if side == "right" else mask[:, ::-1]
+        padded = np.full(mask.shape, 1)
+        for row, own, text in zip(padded, mask, ids, strict=True):
+            row[own] = text
+        run = model.run(padded, weights, attention_mask=mask * 1, inputs=more)
+        runs.append((side, run))
+    for question in asked:
+        wanted = [np.asarray(run[question]) for run in alone]
+        for side, run in runs:
+            found = np.asarray(run[question])
+            assert len(found) == len(texts), question
+            for one, mine, n in zip(wanted, found, lengths, strict=True):
+                for axis, k in enumerate(one.shape):
+                    at = slice(width - k, None) if side == "left" and k <= n else slice(0, k)
+                    at = at if mine.shape[axis] == width else slice(0, k)
+                    mine = np.take(mine, np.arange(mine.shape[axis])[at], axis)
+                np.testing.assert_allclose(mine, one, rtol=1e-9, atol=1e-12, err_msg=question)
+
+
+@settings(max_examples=6)
+@given(cards(), st.lists(st.integers(1, 6), min_size=2, max_size=3, unique=True))
+def test_random_cards(card: Card, lengths: list[int]) -> None:
+    texts = [card.given(n) for n in lengths]
+    for name in ("logits", "o" if not card.model.loop_letters else "x^0"):
+        each_is_alone(card.model, card.weights(), texts, [name])
+    asked = ["logits_{-1}", "mean_j(logits_j)", "logits_{j,1}", "sum_j(logits_{j,0}^2)"]
+    asked += ["L"] if "y" in card.inputs else []
+    each_is_alone(card.model, card.weights(), texts, asked)
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda p: Path(p).stem)
+def test_shipped_cards(path: str) -> None:
+    model = tiny(path)
+    texts = [random_inputs(model, n, n) for n in (2, 5)]
+    last = next(e.name for e in model.equations[::-1] if not e.left.symbol.slots)
+    each_is_alone(model, random_weights(model), texts, [last])
+
+
+def test_a_mask_that_does_not_fit_is_refused() -> None:
+    model = vt.read("dialog-transformer").with_weights(seed=0)
+    for mask in ([[1, 1]], [[1, 2, 1]], [[0, 0, 0]]):
+        with pytest.raises(VieteError, match="attention_mask"):
+            model.run([[1, 2, 3]], attention_mask=mask)
+
+
+def test_changes_hooks_and_questions_reach_each_text() -> None:
+    model = vt.read("dialog-transformer").with_weights(seed=0)
+    texts = [[3, 1, 4], [2, 5, 1, 3, 2, 1]]
+    run = model.run(texts, put={"X": lambda x: 2 * x})
+    alone = [model.run(t, put={"X": lambda x: 2 * x}) for t in texts]
+    for question in ("logits_{-1,5}", "logits_{-1,5} with Z_0 = 0"):
+        np.testing.assert_allclose(run[question], [r[question] for r in alone], rtol=1e-12)
+    assert run["E"].shape == model.weights["E"].shape
+    assert run["mean_{texts}(logits_{-1,5})"] == pytest.approx(run["logits_{-1,5}"].mean())
+    assert len(run["top_2(logits_{-1})"]) == 2
+    with pytest.raises(VieteError, match="of one text"):
+        run.expand("logits_{-1,5}")
+    other = model.run([[0] * 3 + texts[0], texts[1]], attention_mask=[[0] * 3 + [1] * 3, [1] * 6])
+    assert run.ask("|logits - logits'|", against=other).max() > 0.1
