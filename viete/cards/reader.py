@@ -20,6 +20,7 @@ from viete.cards.choices import Choice, family_member
 from viete.cards.claims import read_claim
 from viete.cards.config import Config
 from viete.cards.declarations import Declarations, is_range
+from viete.cards.described import NoEquations, no_equations
 from viete.cards.members import changes
 from viete.cards.operators import is_function, operators
 from viete.cards.sections import LINK, Pages
@@ -148,7 +149,10 @@ def reads(
         blocks = read_latex(content, file)
     else:
         blocks = read_markdown(content, file)
-    return build(blocks, file, config, accept, sets, pages)
+    try:
+        return build(blocks, file, config, accept, sets, pages)
+    except NoEquations:
+        raise no_equations(content, file) from None
 
 
 def checked(content: str, file: str) -> str:
@@ -233,9 +237,7 @@ class Reader(Declarations):
             letters, loops,
         )  # fmt: skip
         if not lines:
-            raise VieteError(
-                f"{self.file}: no equations; a card lists them under a heading 'Forward pass'"
-            )
+            raise NoEquations(f"{self.file}: no equations")
         self.check_equations(self.for_line)
         self.unique(parameters, lefts, lines, letters)
         skeleton = CardData(
