@@ -31,6 +31,7 @@ from viete.evaluate.schedule import program
 from viete.text.data import SHIPPED
 from viete.text.dialogs import read_dialogs
 from viete.train.batches import Batches
+from viete.train.diagnosis import SAFE
 from viete.train.loop import Training
 from viete.train.settings import Settings
 from viete.train.setup import Job, begin
@@ -105,6 +106,7 @@ TOURS = {
     "0.01, length at 1": {"lr": 0.01, "clip": 1.0},
     "0.03 after a warmup, entries at 5": {**TOUR, "lr": 0.03, "warmup": 100},
     "0.03 after a warmup, length at 1": {"lr": 0.03, "clip": 1.0, "warmup": 100},
+    "0.03, as a run that goes wrong is advised": {"lr": 0.03, **SAFE},
 }
 
 

@@ -19,6 +19,7 @@ REFERENCE = """# Reference
 - `L`: Length (= 4)
 - `d_k`: Width (= d / 2 = 3)
 - `d`: Model width (= 6)
+- `d_f`: Feed-forward width (= 3)
 
 ## Parameters
 
@@ -41,6 +42,7 @@ TINY = Path(__file__).with_name("tiny.md")
         ("vocab_size=20", "vocab_size is 20, but x has 3 token numbers"),
         ("d=8", "d_k is stated as 3, but its formula gives 4"),
         ("zz=8", "has no dimension zz"),
+        ("d_f=7", "no shape and no equation uses d_f, so another value would change nothing"),
     ],
 )
 def test_a_dimension_that_the_card_contradicts(given, words, tmp_path, refused) -> None:

@@ -9,8 +9,10 @@ import pytest
 from tests.command_line import instead, viete
 from viete.cli.app import command
 from viete.errors import VieteError
+from viete.train.diagnosis import Divergence
 from viete.train.metrics import METRICS
 from viete.train.plot_text import plot_text
+from viete.train.settings import Settings
 
 SMALL = ["train", "dialog-transformer", "--data", "dialogs", "--set", "d=8", "--batch", "2",
          "--log-every", "2"]  # fmt: skip
@@ -63,7 +65,31 @@ def test_a_loss_that_ends_far_above_its_lowest(tmp_path: Path) -> None:
     said = viete("train", "--resume", "-o", tmp_path / "a", "--steps", 90, "--lr", 3).out
     last = said.splitlines()[-1]
     assert last.startswith("the loss of the last 20 steps is ") and "far above its lowest, " in last
-    assert "at step 60" in last and "try --lr 1 in place of 3, --schedule cosine" in last
+    assert "at step 60" in last and "try --lr 1 in place of 3, or keep it with --warmup 100" in last
+
+
+def losses(*parts: tuple[int, float]) -> Divergence:
+    found = Divergence()
+    for step, loss in enumerate((loss for steps, loss in parts for _ in range(steps)), 1):
+        found.add(step, loss)
+    return found
+
+
+def test_the_advice_is_of_what_the_run_has_not() -> None:
+    """What is set already is not advised, and a loss that never rose gets no advice."""
+    bold = losses((40, 1.0), (40, 0.1), (40, 0.5))
+    said = bold.sentence(Settings(lr=0.03))
+    assert said.endswith("keep it with --warmup 100 --schedule cosine --clip 0 --eps 0.001")
+    said = bold.sentence(Settings(lr=0.03, warmup=100))
+    assert said.endswith("0.03, or keep it with --schedule cosine --clip 0 --eps 0.001")
+    every = Settings(lr=0.03, warmup=200, schedule="cosine", clip=0.0, eps=1e-3)
+    assert bold.sentence(every).endswith("try --lr 0.01 in place of 0.03")
+    came_down = losses((40, 1.0), (40, 0.2), (40, 0.9), (60, 0.15))
+    said = came_down.sentence(Settings(), floor=0.0128)
+    assert "far above the floor of these texts, 0.0128: it rose to 0.9 at step" in said
+    assert came_down.sentence(Settings(), floor=0.12) == ""
+    assert came_down.sentence(Settings()) == ""
+    assert losses((40, 1.0), (40, 0.2), (60, 0.15)).sentence(Settings(), floor=0.0128) == ""
 
 
 def test_a_texts_own_special_tokens(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
+from itertools import chain
 
 from viete.analysis.shapes import Shapes
 from viete.errors import Text
@@ -58,6 +59,21 @@ def check_agreement(
     for name, words, size in described:
         check_described(card, shapes, name, words, size)
     check_words(card)
+
+
+def check_used(card: CardData, before: CardData) -> None:
+    """Check that each dimension with another number than before is in a formula of the card.
+
+    Raises VieteError at one that nothing uses: the shapes have numbers of their own.
+    """
+    bodies = chain.from_iterable(walk(f.body) for f in card.functions)
+    used = {e.key for e in chain(formulas(card), bodies) if isinstance(e, Ref)}
+    for dim in card.dims:
+        if dim not in before.dims and dim.symbol.key not in used:
+            raise dim.text.error(
+                f"no shape and no equation uses {dim.name}, so another value would change nothing; "
+                f"write {dim.name} in the shapes that have its number"
+            )
 
 
 def refuse(dim: Dimension, value: Fraction, counts: dict[str, Fraction | None], what: str) -> None:

@@ -31,8 +31,8 @@ def no_equations(content: str, file: str) -> NoEquations:
                            f"read back: write it by viete show {card} -f md")  # fmt: skip
     if card := nearest(content):
         return NoEquations(
-            f"{missing}. It reads like a description of the shipped card {card}: viete show {card}. The "
-            "guide Write a card (docs/guides/write-a-card.md) says how to write one"
+            f"{missing}. It reads like a description of the shipped card {card}: viete show "
+            f"{card}. The guide Write a card (docs/guides/write-a-card.md) says how to write one"
         )
     return NoEquations(missing)
 

@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from viete.analysis.shapes import shapes_of
-from viete.cards.agreement import Described, check_agreement
+from viete.cards.agreement import Described, check_agreement, check_used
 from viete.cards.choices import Choice, family_member
 from viete.cards.claims import read_claim
 from viete.cards.config import Config
@@ -199,7 +199,8 @@ def build(
         config.check_complete(model)
         config.check_accounted(model, accept)
     if sets:
-        model = model.bind(**sets)
+        plain, model = model, model.bind(**sets)
+        check_used(model, plain)
         reader.check_stated(model.sizes)
     check_agreement(model, shapes_of(model), reader.sizes_in_words(), reader.numbers())
     return model

@@ -226,7 +226,7 @@ def index_html(
     rows = "".join(row(page, names) for page in pages)
     return whole(title, (
         f"<h1>{prose(title)}</h1>\n"
-        f'<p class="said">On {statistics.texts:,} texts of {statistics.tokens:,} tokens.</p>\n'
+        f'<p class="said">On {statistics.texts:,} texts, {statistics.tokens:,} tokens in all.</p>\n'
         f'<div class="measures">{numbers}</div>\n'
         f"<h2>How often features are active</h2>{frequencies(statistics)}\n"
         f'<h2>Features</h2><p class="note">The features with the largest outputs come first.</p>\n'

@@ -75,7 +75,7 @@ class Training:
         self.validation: float | None = before.get("validation")
         self.validated = -1  # the step after which it was measured, by this process
         self.least = math.inf  # of the validation losses of the checkpoints
-        self.divergence = Divergence(before.get("lowest"))
+        self.divergence = Divergence(before.get("lowest"), before.get("rise"))
         self.saved = self.step
         self.progress = Progress(self.step, s.steps, quiet=not self.team.leads)
         self.metrics: RunMetrics | None = None  # of the process that writes
@@ -113,7 +113,9 @@ class Training:
                 self.metrics.close()
             if job.lock:
                 job.lock.close()
-        diverged = self.divergence.sentence(s.lr)
+        if self.floor is None and self.divergence.rise:  # the run was resumed
+            self.floor = self.least_loss()
+        diverged = self.divergence.sentence(s, self.floor)
         return Outcome(self.step, self.loss, self.validation, self.step < s.steps, diverged)
 
     def least_loss(self) -> float | None:
@@ -255,7 +257,8 @@ class Training:
         state = {
             "step": self.step, "title": job.model.title, "card": job.card,
             "validation": validation, "loss": self.loss,
-            "lowest": self.divergence.lowest, "optimiser steps": job.optimiser.steps,
+            "lowest": self.divergence.lowest, "rise": self.divergence.rise,
+            "optimiser steps": job.optimiser.steps,
             "tokens": self.counted + self.tokens,
             # All that is random is a function of the seed and of these two numbers.
             "seed": self.settings.seed, "next batch": self.step * self.settings.accumulate,

@@ -120,7 +120,8 @@ def svg(
         out += curve_paths(line, place)
     names = [(line.name, line.colour, DASHED if line.validation else "") for line in lines]
     names += [
-        (f"floor {floor:.4g}" + ", below" * (floor not in near), INK, DOTTED) for floor in floors
+        (f"floor {floor:.4g}" + " (below the picture)" * (floor not in near), INK, DOTTED)
+        for floor in floors
     ]
     return "\n".join([*out, *legend(names), "</svg>"]) + "\n"
 
