@@ -8,15 +8,17 @@ PIP    := $(BIN)/python -m pip install -qq --disable-pip-version-check --constra
 
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help page pictures tour test checks lint types docs wheel pytest quick oldest notebooks browser tex format lock clean
+.PHONY: help page pictures tour test all everything checks lint types docs wheel pytest quick oldest notebooks browser tex format lock clean
 
 # What Python compiles is kept for the next process, whatever this shell says: there are many.
 unexport PYTHONDONTWRITEBYTECODE
 
 help:
 	@echo 'make tour    see what Viète does (sets itself up: about half a minute, the first time)'
-	@echo 'make test    everything that CI checks: lint, types, docs, wheel, pytest'
-	@echo 'make quick   in a minute: the laws with few examples, and one of everything'
+	@echo 'make test    in 4 minutes, before every change: lint, types, docs, wheel, pytest'
+	@echo 'make quick   in 40 seconds: the laws with few examples, and one of everything'
+	@echo 'make all     everything: make test with all that is slow, every card and every combination,'
+	@echo '             and notebooks, browser, tex (the hosted workflow runs this)'
 	@echo 'make oldest  the tests, with the oldest versions that pyproject.toml admits'
 	@echo 'make notebooks of docs/notebooks: they run, and what they find holds of other texts'
 	@echo 'make page    build the page of viete explore from page/src (needs node and npm)'
@@ -40,6 +42,13 @@ test: .venv/.dev
 	wait $$checks || { echo 'make test: one of lint, types, docs and wheel has failed: see above' >&2; exit 1; }; \
 	exit $$tests
 
+# To the end, whatever fails: of what takes so long, one wants to know all.
+all: .venv/.dev
+	$(MAKE) --no-print-directory --keep-going everything notebooks browser tex
+
+everything: .venv/.dev
+	$(MAKE) --no-print-directory test CASES=--all
+
 checks: lint types docs wheel
 
 lint: .venv/.dev
@@ -57,9 +66,10 @@ wheel: .venv/.dev
 
 # Two workers, with one thread each, so that they do not fight over two cores.
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+# What is slow, and all cards and combinations where some stand for them: CASES=--all.
+CASES =
 pytest: .venv/.dev
-	@echo 'Left out: make notebooks, make browser (needs Chromium and Node), make tex (needs pdfLaTeX).'
-	$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder
+	$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder $(CASES)
 
 quick: .venv/.dev
 	$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder --quick
@@ -73,7 +83,7 @@ oldest:
 	  print(*{r.replace(">=", "==") for r in x if ">=" in r}, sep="\n")' >$$old/bounds && \
 	$$old/venv/bin/python -m pip install -qq --disable-pip-version-check \
 	  --constraint $$old/bounds --editable '.[test]' && \
-	$(subst $(BIN),$$old/venv/bin,$(PYTEST)) -n 2 --dist loadfile --no-loadscope-reorder
+	$(subst $(BIN),$$old/venv/bin,$(PYTEST)) -n 2 --dist loadfile --no-loadscope-reorder --all
 
 # The bundle is committed, so that nobody else needs Node; a test finds a stale one.
 page: page/node_modules
@@ -86,14 +96,14 @@ pictures: .venv/.dev
 	$(BIN)/python -m tests.browser.pictures docs/pictures
 
 browser: .venv/.dev page/node_modules
-	$(PYTEST) -m browser tests/browser
+	$(PYTEST) --all -m browser tests/browser
 
 # Outputs are written anew by: python -m tests.notebooks.running docs/notebooks/NAME.ipynb
 notebooks: .venv/.dev
-	$(PYTEST) -m notebooks --durations=0 tests/notebooks
+	$(PYTEST) --all -m notebooks --durations=0 tests/notebooks
 
 tex: .venv/.dev
-	$(PYTEST) -m tex tests/tex
+	$(PYTEST) --all -m tex tests/tex
 
 format: .venv/.dev
 	$(BIN)/ruff check --fix .

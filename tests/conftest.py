@@ -44,6 +44,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--quick", action="store_true", help="the laws with few examples, and one of everything"
     )
+    parser.addoption(
+        "--all", action="store_true", help="what is marked slow, too; every card, every combination"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -59,9 +62,15 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The longest tests first, so that no worker is left alone with one; and what is asked for."""
+    from tests.choosing import cases_of
+
     slowest = {name: k for k, name in enumerate(SLOWEST.read_text("utf-8").split())}
     items.sort(key=lambda item: slowest.get(name_of(item), len(slowest)))  # the rest in their order
     chosen = [x for x in items if is_wanted(x, config)]
+    if not config.getoption("all"):
+        named = tuple(x for x in config.args if "::" in x)  # a test that is named is run as it is
+        some = cases_of(chosen, name_of)
+        chosen = [x for x in chosen if x in some or (named and x.nodeid.startswith(named))]
     if config.getoption("quick"):
         chosen = one_of_everything([x for x in chosen if name_of(x) not in slowest])
     if left_out := set(items) - set(chosen):

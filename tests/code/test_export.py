@@ -105,6 +105,7 @@ def test_torch(card: str) -> None:
     close(both[1].detach(), turned.detach(), 1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("card", UNLIKE)
 def test_jax(card: str) -> None:
     jax = pytest.importorskip("jax")

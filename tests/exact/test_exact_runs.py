@@ -116,6 +116,7 @@ def inside(exact: Any, intervals: Any, what: str) -> None:
         assert ball < arb(high.numerator) / high.denominator, what
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "dims, n, seed",
     [({}, 5, 0), ({}, 5, 1), ({}, 3, 2), ({"N": 2}, 3, 3), ({"N": 4}, 3, 4),
@@ -142,6 +143,7 @@ def proven(array: Any, value: int) -> None:
         assert (x - value).is_zero() is True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "dims, seed", [({}, 0), ({"N": 2}, 1), ({"N": 4}, 2), ({"N": 2, "H": 2, "d": 4}, 3)]
 )
@@ -233,6 +235,7 @@ For $i = 1, …, N$:
 E_DEEP = [[Fraction(1, 3), Fraction(2, 5)], [Fraction(-1, 2), 1], [Fraction(3, 7), Fraction(1, 4)]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "block",
     [

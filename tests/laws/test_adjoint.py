@@ -80,6 +80,7 @@ def test_backward_equations_run_from_the_definitions_too(system) -> None:
                          if "∂" + k in slow}) <= 1e-10  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["llama", "simple-transformer"])
 def test_the_same_equations_on_torch_and_jax(name: str) -> None:
     jax = pytest.importorskip("jax")

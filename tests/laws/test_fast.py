@@ -187,6 +187,7 @@ def test_fast_equals_definition(name: str, kind: str, data: st.DataObject) -> No
     equals_definition(name, args, kind, dtype, fresh)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=3)  # JAX compiles each operation for each shape
 @given(data=st.data())

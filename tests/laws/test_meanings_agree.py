@@ -103,6 +103,7 @@ def test_torch_agrees_with_numpy_on_random_cards(card: Card, batch: int | None) 
     agree(card.model, card.given(batch=batch), card.seed, ("torch",))
 
 
+@pytest.mark.slow
 @settings(max_examples=2)  # JAX compiles each operation for each shape
 @given(cards())
 def test_jax_agrees_with_numpy_on_random_cards(card: Card) -> None:

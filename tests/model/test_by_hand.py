@@ -167,6 +167,7 @@ def test_torch_agrees_with_numpy(name: str) -> None:
     agree(name, torch.tensor)
 
 
+@pytest.mark.slow
 @each
 def test_jax_agrees_with_numpy(name: str) -> None:
     jax = pytest.importorskip("jax")

@@ -119,6 +119,7 @@ def test_the_next_sample_takes_weights_as_they_are_then() -> None:
     assert first != second == list(model.sample([1], weights, most=8, seed=3, cache=False))
 
 
+@pytest.mark.slow
 def test_jax_weights() -> None:
     jax = pytest.importorskip("jax")
     model = tiny(next(p for p in shipped() if p.endswith("/simple-transformer.md")))

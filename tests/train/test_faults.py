@@ -19,6 +19,8 @@ from tests.command_line import instead
 from tests.train.launching import TRAINING, Launched, Launcher
 from viete.model.checkpoints import load, path_of, steps
 
+pytestmark = pytest.mark.slow
+
 STEPS = 60
 COMMAND = [
     "train", "dialog-transformer", "--set", "d=16", "--data", "dialogs", "--steps", str(STEPS),

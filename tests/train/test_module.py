@@ -84,6 +84,7 @@ def test_a_loss_of_its_own_is_the_mean_over_the_batch() -> None:
         assert near(called(module, batch)[1].detach(), wanted)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("card", [c for c in CARDS if c not in ALIKE])
 def test_dynamo_takes_the_whole_graph(card: str) -> None:
     _, module, _, batch = made(card)
@@ -97,6 +98,7 @@ def called_with(compiled: Any, module: Any, batch: dict[str, Any]) -> Any:
     return compiled(**given)[1].detach()
 
 
+@pytest.mark.slow
 def test_torch_compile() -> None:
     _, module, _, batch = made("attention-only-1")
     found = called_with(torch.compile(module), module, batch)

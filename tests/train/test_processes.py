@@ -39,6 +39,8 @@ from viete.train.sharded import ShardedEngine  # noqa: E402
 if not torch.distributed.is_available() or not torch.distributed.is_gloo_available():
     pytest.skip("PyTorch was built without gloo", allow_module_level=True)
 
+pytestmark = pytest.mark.slow
+
 STEPS = 6
 SETTINGS = [
     "--data", "dialogs", "--batch", "3", "--lr", "0.01", "--weight-decay", "0.1", "--clip", "0.05",
