@@ -198,11 +198,12 @@ def build(
     if config is not None:
         config.check_complete(model)
         config.check_accounted(model, accept)
+    plain = model
     if sets:
-        plain, model = model, model.bind(**sets)
-        check_used(model, plain)
+        model = model.bind(**sets)
         reader.check_stated(model.sizes)
     check_agreement(model, shapes_of(model), reader.sizes_in_words(), reader.numbers())
+    check_used(model, plain)
     return model
 
 
