@@ -144,7 +144,7 @@ class TypingRules(OwnLetters):
         found = self.types.get(e.key)
         if found is None:
             raise Mismatch(f"{e.key} is not defined before this", e)
-        family = set(found.family)
+        family = set(found.family.difference(e.symbol.slots))  # A^{q,s} of A^{s,q} has both again
         for letter, index in zip(e.symbol.slots, e.index, strict=True):
             t = self.of(index, env)
             if t.shape:
@@ -152,7 +152,6 @@ class TypingRules(OwnLetters):
             self.check_block(letter, index, e)
             self.check_index(index, t)
             if letter in found.family:
-                family.discard(letter)
                 if isinstance(index, Idx):
                     self.check_range(letter, index, env)
                 self.count_places(index, *self.places_of(letter), env)
@@ -284,7 +283,10 @@ class TypingRules(OwnLetters):
             first = {**env.first, **dict.fromkeys(sizes, Size.of(0))}
             return replace(env, ranges={**env.ranges, **sizes}, first=first)
         first, count = dict(env.first), env.ranges.get(e.index)
-        if e.ranges is not None:
+        if e.ranges is None and e.index in self.env.ranges:  # as declared, whatever is around it
+            count = self.env.ranges[e.index]
+            first |= {k: v for k, v in self.env.first.items() if k == e.index}
+        elif e.ranges is not None:
             own = env.letters is not None and self.model.over_blocks(e)
             if own or (e.index in self.model.loop_letters and not env.of_library):
                 count = None

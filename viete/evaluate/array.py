@@ -219,8 +219,7 @@ class Arrays(ArrayPicks, Algebra[Value, Env[Value]]):
             if last < first - (e.op == "sum"):
                 raise VieteError(f"{e.op}_{e.index} runs from {first} to {last}, an empty range")
             return Letter(e.index, label, first, last - first + 1)
-        own = env.index.get(e.index)
-        meaning = self.env.index.get(e.index) if isinstance(own, Value) else own
+        meaning = env.index.get(e.index)
         if not isinstance(meaning, Letter):
             raise VieteError(f"{e.op}_{e.index} needs bounds")
         return meaning if meaning.label == BATCH else replace(meaning, label=label)

@@ -210,8 +210,11 @@ class Evaluator(ABC, Generic[V, E]):
 
     def picked_heads(self, v: V, indices: Sequence[tuple[str, Expr]], env: E) -> V:
         """The members of families at the given indices."""
+        aside = "picked" if len(indices) > 1 else ""
+        for slot, _ in indices:  # out of the way: A^{q,s} of A^{s,q} takes both at once
+            v = v.relabel(slot, aside + slot)
         for slot, index in indices:
-            v = self.along(v, slot, index, self.env.index[slot], env)
+            v = self.along(v, aside + slot, index, self.env.index[slot], env)
         return v
 
     def along(self, v: V, label: str, index: Expr, among: Letter, env: E) -> V:
@@ -268,8 +271,10 @@ class Evaluator(ABC, Generic[V, E]):
 
     def bound(self, e: Bind, env: E) -> tuple[E, str]:
         """The names in force below a binder, and the label of its index."""
-        level = env.level + 1
-        letter = self.bound_letter(e, env, f"{e.index}{level}")
+        level, around = env.level + 1, env
+        if e.ranges is None and e.index in self.env.index:  # the declared range, whatever is around
+            around = replace(env, index={**env.index, e.index: self.env.index[e.index]})
+        letter = self.bound_letter(e, around, f"{e.index}{level}")
         return self.binding(env, {e.index: letter}), letter.label
 
     def binding(self, env: E, letters: Mapping[str, Letter]) -> E:

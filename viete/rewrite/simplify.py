@@ -52,13 +52,15 @@ def simplified(e: Expr) -> Expr:
     return e if new is None else simplified(new)
 
 
-def joined_sums(a: Expr, b: Expr) -> Expr | None:
+def joined_sums(a: Expr, b: Bind) -> Expr | None:
     """``∑_h x + ∑_h y`` as ``∑_h (x + y)``, wherever in the sum ``a`` the first is."""
     match a:
         case Apply("add", (x, y)) if found := joined_sums(y, b):
             return Apply("add", (x, found))
         case Apply("add" | "sub" as op, (x, y)) if found := joined_sums(x, b):
             return Apply(op, (found, y))
+        case Bind(index=letter) if letter != b.index and letter in b.body.binders:
+            return None  # the letter has a meaning below it
     return by_section(TERMS, Apply("add", (a, b)))
 
 

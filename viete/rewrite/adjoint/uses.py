@@ -44,9 +44,12 @@ class Uses(BackwardEquations):
             if isinstance(at, Idx) and at.name in pending and at.name not in (
                 x.name for s, v in index.items() if s != slot for x in walk(v) if isinstance(x, Idx)
             ):  # fmt: skip
-                if at.name != slot:
-                    back = self.renamed(back, at.name, slot)
+                swap = {at.name: Idx(slot), slot: at}  # the sum over the slot's letter, if any
+                back = self.model.substitute(back, letters=swap)
+                index = {s: self.model.substitute(v, letters=swap) for s, v in index.items()}
                 del pending[at.name]
+                if slot in pending:
+                    pending[at.name] = (at.name, *self.bounds(*pending.pop(slot)))
             else:
                 test = Apply("eq", (Idx(slot), at))
                 if not at.free:  # one member: what it gets is summed before it is put there

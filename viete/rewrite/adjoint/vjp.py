@@ -11,7 +11,7 @@ from viete.graph.rules import Rule, derivatives, head
 from viete.graph.sizes import ONE, ZERO
 from viete.library.functions import inlined, is_argument
 from viete.notation.printer import INFIX, show
-from viete.notation.substitution import Abstraction, Put, apart
+from viete.notation.substitution import Abstraction, Put
 from viete.notation.tree import (
     MEASURES,
     Apply,
@@ -92,6 +92,7 @@ class Passing(Uses):
         e = self.by_rows(e, c)
         if isinstance(e, Table):
             back = self.simple(back, c, "back")
+        if isinstance(e, Bind | Table):
             e = self.apart(e, back, c)
         inside = self.inside(e, c) if isinstance(e, Bind | Table) else c
         found = self.rule(e, c)
@@ -274,8 +275,8 @@ class Passing(Uses):
             of = row if want else Apply("sum", (row,))
             total = Bind("sum", letter, num(0), last, of)
             return self.fitted(total, e, c) if want else total
-        if len(have) == 1 and not want:
-            return Apply("sum", (back,))
+        if len(have) == 1 and want in ((), (ONE,)):
+            return self.fitted(Apply("sum", (back,)), e, c)
         if len(have) == 2 and want[0] == ONE != have[0]:
             return Apply("T", (Apply("sum", (Apply("T", (back,)),)),))
         return self.model.library("spread", back, e)
@@ -297,6 +298,9 @@ class Passing(Uses):
 
     def pass_concat_over(self, e: Bind, back: Expr, c: Context) -> None:
         """Pass each member of a concatenation over an index its own columns of ``back``."""
+        renamed = self.apart(e, back, c)
+        assert isinstance(renamed, Bind)
+        e = renamed
         inside = self.inside(e, c)
         lower, _ = self.bounds(*inside.binders[-1])
         at = simplified(Apply("sub", (Idx(e.index), lower)))
@@ -324,12 +328,26 @@ class Passing(Uses):
             self.pass_on(a, Pick(back, items), c)
             start = stop
 
-    def apart(self, e: Table, back: Expr, c: Context) -> Table:
-        """The table with other bound letters than ``back``, which is put inside it."""
-        taken = self.taken.union(c.env.ranges, self.model.loop_letters)
-        new = apart(e, back.binders, taken, self.model.ranges)
-        assert isinstance(new, Table)
-        return new
+    def apart(self, e: Bind | Table, back: Expr, c: Context) -> Bind | Table:
+        """The binder with letters that mean nothing else around it, nor in ``back``.
+
+        ``back`` is put under it, and its letters are summed over later, each once.
+        """
+        clash = back.free.union(b[0] for b in c.binders) - self.model.loop_letters
+        *ranges, body = e.children
+        if ranges:
+            clash |= back.binders - self.model.loop_letters
+        new = dict[str, str]()
+        for letter in clash.intersection(e.bound):
+            new[letter] = self.fresh(c, e, back, *map(Idx, new.values()))
+        if not new:
+            return e
+        if isinstance(e, Bind):
+            ranges = list(self.bounds(e.index, e.lower, e.upper))
+        body = self.model.substitute(body, letters={k: Idx(v) for k, v in new.items()})
+        named = e.over([*ranges, body], tuple(new.get(x, x) for x in e.bound))
+        assert isinstance(named, Bind | Table)
+        return named
 
     def pass_pick(self, e: Pick, back: Expr, c: Context) -> None:
         rank = [len(self.type(x, c).shape) if not isinstance(x, Slice) else -1 for x in e.items]
