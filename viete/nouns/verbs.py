@@ -123,8 +123,9 @@ class Verbs(Displayed):
         ``a ∈ {0, 1}^n`` is 0 at padding, on either side. No other position sees the padding, and
         values at padding have no meaning. Learned and sinusoidal positions are those that each text
         has on its own; with ``counts`` padding counts as a position, as in a bare forward pass of
-        `transformers`. Raises VieteError for a card without a softmax over positions, or with a
-        padding mask already.
+        `transformers`. Sums, means and losses over positions pass over padding. Raises VieteError,
+        at the equation, for what picks a position (``x_0``), and for a card in which no position
+        reads another or that has a padding mask already.
         """
         from viete.rewrite.padding import padded
 
