@@ -100,6 +100,12 @@ class Run(Mapping[str, Array]):
         self.inside = {e.name: e for s in self.sparse.values() for e in s.inside}
         self.derived |= self.inside
 
+    def __reduce__(self) -> Any:
+        """A copy has the values and the changes; a function among these must be copyable itself."""
+        arrays, own = self.arrays, (self.wanted, self.origins, self.metric, self.missing)
+        return again, (type(self), self.program, self.store, arrays.like, self.sizes, arrays.fast,
+                       self.interventions, own)  # fmt: skip
+
     def compute(self, names: Sequence[str] | None) -> None:
         """Run the schedule, and keep all values, or only those that ``names`` need."""
         if names is None:
@@ -563,6 +569,13 @@ class Run(Mapping[str, Array]):
     def __repr__(self) -> str:
         shown = ", ".join(list(self)[:8])
         return f"<run of {self.program.model.title}: {shown}{', …' if len(self) > 8 else ''}>"
+
+
+def again(kind: type[Run], *given: Any) -> Run:
+    """A run from what `Run.__reduce__` stores."""
+    run = kind(*given[:-1])
+    run.wanted, run.origins, run.metric, run.missing = given[-1]
+    return run
 
 
 __all__ = ["Run"]

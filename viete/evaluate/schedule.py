@@ -110,6 +110,9 @@ class Program:
             s.makes for s in self.steps
         }  # fmt: skip
 
+    def __reduce__(self) -> Any:
+        return prepared, (self.model, self.leaves)
+
     @cached_property
     def scope(self) -> Scope:
         """The names that a question may use, and ∂."""
@@ -445,6 +448,15 @@ def program(card: CardData) -> Program:
         kept["_program"] = Program(card)
     found = kept["_program"]
     assert isinstance(found, Program)
+    return found
+
+
+def prepared(card: CardData, leaves: frozenset[str]) -> Program:
+    """A program as it is copied: that of the card, with values that are summed over a batch."""
+    found = program(card)
+    if found.leaves != leaves:
+        found = Program(card)
+        found.leaves = leaves
     return found
 
 

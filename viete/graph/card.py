@@ -200,6 +200,10 @@ class CardData:
         made = found[(cls,)]
         return made
 
+    def __getstate__(self) -> dict[str, Any]:
+        """The content; what was found out about it is found again by the copy."""
+        return {f.name: self.__dict__[f.name] for f in fields(self)}
+
     def __repr__(self) -> str:
         counts = f"{len(self.parameters)} parameters, {len(self.equations)} equations"
         return f"<model {self.title}: {counts}>"

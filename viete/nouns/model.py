@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from copy import copy
 from dataclasses import replace
 from functools import cached_property, partial
 from math import prod
@@ -94,6 +93,15 @@ class Model(Searching, LikeModules, Verbs, Generic[C]):
             device=self.device,
         )  # fmt: skip
 
+    def __getstate__(self) -> dict[str, Any]:
+        """The model with its weights in memory, whatever files they were read from; no hooks."""
+        own = {name: x for name, x in self.__dict__.items() if name in ITS_OWN}
+        weights = dict(self.weights)
+        return own | {
+            "tensors": in_memory(self.tensors.path, weights),
+            "source": partial(given, weights),
+        }
+
     @property
     def content(self) -> CardData:
         """The model's card."""
@@ -104,9 +112,8 @@ class Model(Searching, LikeModules, Verbs, Generic[C]):
 
         Hooks are not copied.
         """
-        out = copy(self)
-        for name in out.__dict__.keys() - set(ITS_OWN):
-            del out.__dict__[name]  # what was made of the card as it was
+        out = object.__new__(type(self))  # without what was made of the card as it was
+        out.__dict__ |= {name: x for name, x in self.__dict__.items() if name in ITS_OWN}
         out.card = type(self.card).of(card)
         out.source = source or partial(self.weights_of, {p.name for p in card.parameters})
         return out
@@ -119,7 +126,7 @@ class Model(Searching, LikeModules, Verbs, Generic[C]):
             like = next(iter(self.weights.values()))
             new = {name: as_like(array, like, name) for name, array in arrays.items()}
             weights = {**self.weights_of(old, card), **new}
-            out.source = lambda card: weights
+            out.source = partial(given, weights)
             out.tensors = in_memory(f"{self.tensors.path}, changed", weights)
         return out
 
@@ -409,6 +416,11 @@ def at_revision(kind: type[C], source: str | Path, revision: str, **options: Any
     return opened(kind, source, revision=revision, **options)
 
 
+def given(weights: Mapping[str, Array], card: CardData) -> Mapping[str, Array]:
+    """The weights themselves, whatever card asks: a `Source` of arrays in memory."""
+    return weights
+
+
 def library(arrays: Mapping[str, Array]) -> str:
     """The framework of some arrays: 'torch' or 'numpy'."""
     return "torch" if any(hasattr(array, "detach") for array in arrays.values()) else "numpy"
@@ -426,7 +438,7 @@ def with_weights(
         if {framework, dtype, device} == {None} and named.keys() == program(card).parameters.keys():
             whole = {n: w if hasattr(w, "dtype") else np.array(w, float) for n, w in named.items()}
             tensors = in_memory("the mapping of weights", whole)
-            return Model(card, tensors, lambda card: named, framework=library(named))
+            return Model(card, tensors, partial(given, named), framework=library(named))
     return opened(type(card), weights, card, (), framework, dtype, device)
 
 

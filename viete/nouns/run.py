@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache, cached_property
@@ -50,6 +50,10 @@ class Questions(Run, Displayed):
         """As `Run.scope`, with the words of the model's tokenizer."""
         of, scope = self.of, self.program.scope
         return scope if isinstance(of, CardData) else replace(scope, words=lambda: of.words)
+
+    def __reduce__(self) -> Any:
+        make, (kind, *given) = super().__reduce__()
+        return answering, (self.of, make, kind.__bases__[1], *given)
 
     def __getitem__(self, name: str) -> Any:
         """The answer to a question: an array; for ``top_5(…)`` and similar words a table.
@@ -292,6 +296,11 @@ def questions(run: Run, of: Card | Model[Any]) -> Questions:
     out = cast(Questions, run)
     out.of = of
     return out
+
+
+def answering(of: Card | Model[Any], make: Callable[..., Run], *given: Any) -> Questions:
+    """A run that answers questions, from what `Questions.__reduce__` stores."""
+    return questions(make(*given), of)
 
 
 __all__ = ["Questions", "questions"]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from viete.evaluate.labelled import Array, Value, in_order, permute
+from viete.evaluate.run import Run, again
 from viete.evaluate.schedule import Member, Step
 from viete.graph.card import Equation
 from viete.meanings.entries import Entries, EntryRun
@@ -61,6 +62,12 @@ class ExactRun(EntryRun):
         self.space = self.arrays.space
         self.status: dict[Member, Status] = {}
         self.made: list[tuple[Step, Value]] = []  # all that was computed, kept or not
+
+    def __reduce__(self) -> Any:
+        """A copy computes its values again: terms are sorted by when their atoms were made."""
+        _, (kind, ready, store, *rest) = super().__reduce__()
+        given = {m: v for m, v in store.items() if m[0] not in ready.computed}
+        return recomputed, (kind, ready, given, *rest)
 
     @property
     def names(self) -> list[Atom]:
@@ -150,3 +157,10 @@ def level_of(x: Any) -> int:
     if not isinstance(x, Number) or x.rational is not None:
         return RATIONAL
     return CLOSED if x.decided else NAMED
+
+
+def recomputed(*given: Any) -> Run:
+    """An exact run from what `ExactRun.__reduce__` stores."""
+    run = again(*given)
+    run.compute_members(run.wanted)
+    return run
