@@ -63,6 +63,7 @@ def test_torch_weights() -> None:
     assert (again.run(TEXT)["logits"] == model.run(TEXT)["logits"]).all()
 
 
+@pytest.mark.slow
 def test_another_process() -> None:
     """What multiprocessing, joblib and Dask do: the model goes there, and the run comes back."""
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:

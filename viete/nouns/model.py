@@ -99,7 +99,7 @@ class Model(Searching, LikeModules, Verbs, Generic[C]):
         weights = dict(self.weights)
         return own | {
             "tensors": in_memory(self.tensors.path, weights),
-            "source": partial(given, weights),
+            "source": partial(constant, weights),
         }
 
     @property
@@ -126,7 +126,7 @@ class Model(Searching, LikeModules, Verbs, Generic[C]):
             like = next(iter(self.weights.values()))
             new = {name: as_like(array, like, name) for name, array in arrays.items()}
             weights = {**self.weights_of(old, card), **new}
-            out.source = partial(given, weights)
+            out.source = partial(constant, weights)
             out.tensors = in_memory(f"{self.tensors.path}, changed", weights)
         return out
 
@@ -416,7 +416,7 @@ def at_revision(kind: type[C], source: str | Path, revision: str, **options: Any
     return opened(kind, source, revision=revision, **options)
 
 
-def given(weights: Mapping[str, Array], card: CardData) -> Mapping[str, Array]:
+def constant(weights: Mapping[str, Array], card: CardData) -> Mapping[str, Array]:
     """The weights themselves, whatever card asks: a `Source` of arrays in memory."""
     return weights
 
@@ -438,7 +438,7 @@ def with_weights(
         if {framework, dtype, device} == {None} and named.keys() == program(card).parameters.keys():
             whole = {n: w if hasattr(w, "dtype") else np.array(w, float) for n, w in named.items()}
             tensors = in_memory("the mapping of weights", whole)
-            return Model(card, tensors, partial(given, named), framework=library(named))
+            return Model(card, tensors, partial(constant, named), framework=library(named))
     return opened(type(card), weights, card, (), framework, dtype, device)
 
 
