@@ -27,8 +27,9 @@ os.environ.setdefault("JAX_TRACEBACK_IN_LOCATIONS_LIMIT", "0")
 # A deeper search is `pytest --hypothesis-profile=search`.
 quiet = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
 settings.register_profile(
-    "laws", max_examples=20, deadline=None, derandomize=True, suppress_health_check=quiet
+    "laws", max_examples=8, deadline=None, derandomize=True, suppress_health_check=quiet
 )
+settings.register_profile("all", settings.get_profile("laws"), max_examples=20)
 settings.register_profile(
     "search", max_examples=1000, deadline=None, derandomize=False, suppress_health_check=quiet
 )
@@ -55,8 +56,9 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(compiled))
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
-    if config.getoption("quick"):
-        settings.load_profile("quick")
+    for profile in ("all", "quick"):
+        if config.getoption(profile):
+            settings.load_profile(profile)
 
 
 @pytest.hookimpl(trylast=True)

@@ -24,7 +24,7 @@ from tests.browser.javascript import arrays
 from tests.browser.test_javascript import close, size
 from tests.code.exported import bound, made_inputs, made_weights
 from tests.command_line import viete as command
-from tests.laws.strategies import cards, varied
+from tests.laws.strategies import cards, shipped
 from viete.analysis.next_token import text_of
 from viete.errors import Text
 from viete.evaluate.execution import execute
@@ -41,7 +41,7 @@ pytestmark = pytest.mark.browser
 RUN = Path(__file__).with_name("page.mjs")
 PART = re.compile(r"∂?([A-Z]|hat\{\w+\})_\{?\d")  # of gradients: any name will do
 DIALOGS = resources.files("viete.text").joinpath("shipped/dialogs.txt").read_text("utf-8")
-NAMES = [Path(path).stem for path in varied()]
+NAMES = [Path(path).stem for path in shipped()]
 Settings = dict[EquationChoice, Fraction | bool]
 
 

@@ -17,7 +17,6 @@ import pytest
 import viete as vt
 from tests.code.exported import CARDS, bound, loss_of, made_inputs, made_weights
 from tests.command_line import viete
-from tests.laws.strategies import ALIKE
 from viete.cli.main import main
 from viete.code.dialects import DIALECTS, HELPERS, SPELLINGS
 from viete.code.functions import idioms
@@ -29,7 +28,6 @@ from viete.report.article import write_article
 
 LIBRARIES = {"numpy": {"numpy"}, "torch": {"torch"}, "jax": {"jax"}}
 STANDARD = {"math", "sys"}
-UNLIKE = [c for c in CARDS if c not in ALIKE]
 
 
 @cache
@@ -58,7 +56,7 @@ def close(a: Any, b: Any, scale: float = 0.0) -> None:
     assert np.abs(a - b).max() <= 1e-10 * max(np.abs(b).max(), scale)
 
 
-@pytest.mark.parametrize("card", UNLIKE)
+@pytest.mark.parametrize("card", CARDS)
 def test_numpy(card: str) -> None:
     """Output, loss and every gradient, equation by equation."""
     p, inputs, weights, run = reference(card)
@@ -106,7 +104,7 @@ def test_torch(card: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("card", UNLIKE)
+@pytest.mark.parametrize("card", CARDS)
 def test_jax(card: str) -> None:
     jax = pytest.importorskip("jax")
     p, inputs, weights, run = reference(card)
@@ -115,7 +113,7 @@ def test_jax(card: str) -> None:
         arrays = names.get("renamed", dict)({k: jax.numpy.array(v) for k, v in weights.items()})
         given = {k: jax.numpy.array(v) for k, v in inputs.items()}
         # One by one, the operations of every card would be compiled by themselves.
-        forward = names["forward"] if card == UNLIKE[0] else jax.jit(names["forward"])
+        forward = names["forward"] if card == CARDS[0] else jax.jit(names["forward"])
         output, loss = forward(**given, **arrays)
         close(output, run[p.output.key])
         close(loss, run[p.loss.key])
@@ -150,16 +148,17 @@ def test_a_text_beyond_the_context_is_refused(card: str) -> None:
 
 
 @pytest.mark.parametrize("to", LIBRARIES)
-def test_the_library_is_all_it_imports(to: str) -> None:
-    for card in CARDS:
-        for node in ast.walk(ast.parse(source(card, to))):
-            if isinstance(node, ast.Import | ast.ImportFrom):
-                modules = [node.module] if isinstance(node, ast.ImportFrom) else [
-                    a.name for a in node.names]  # fmt: skip
-                for module in modules:
-                    assert str(module).split(".")[0] in LIBRARIES[to] | STANDARD
+@pytest.mark.parametrize("card", CARDS)
+def test_the_library_is_all_it_imports(card: str, to: str) -> None:
+    for node in ast.walk(ast.parse(source(card, to))):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            modules = [node.module] if isinstance(node, ast.ImportFrom) else [
+                a.name for a in node.names]  # fmt: skip
+            for module in modules:
+                assert str(module).split(".")[0] in LIBRARIES[to] | STANDARD
 
 
+@pytest.mark.slow
 def test_ruff_has_nothing_to_say(tmp_path: Path) -> None:
     for card in CARDS:
         for to in LIBRARIES:
@@ -584,14 +583,14 @@ def test_an_unknown_target() -> None:
         vt.read("pythia").export("keras")
 
 
-def test_names_are_python(tmp_path: Path) -> None:
+@pytest.mark.parametrize("to", LIBRARIES)
+@pytest.mark.parametrize("card", CARDS)
+def test_names_are_python(card: str, to: str) -> None:
     """No keyword, built-in or module is overwritten by a letter of a card."""
-    for card in CARDS:
-        for to in LIBRARIES:
-            for node in ast.walk(ast.parse(source(card, to))):
-                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                    assert node.id not in {"np", "jnp", "torch", "math", "functional"}
-                    assert not hasattr(builtins, node.id)
+    for node in ast.walk(ast.parse(source(card, to))):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            assert node.id not in {"np", "jnp", "torch", "math", "functional"}
+            assert not hasattr(builtins, node.id)
 
 
 DOWNWARDS = r"""

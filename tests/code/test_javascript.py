@@ -82,31 +82,31 @@ def test_every_equation_stands_above_its_code_once(card: str) -> None:
     assert sorted(numbers) == list(range(1, len(p.model.equations) + 1))
 
 
-def test_what_is_called_is_there_and_nothing_else() -> None:
-    for card in CARDS:
-        text = source(card)
-        names = declared(text)
-        assert len(names) == len(set(names))
-        code = bare(text)
-        called = set(re.findall(r"(?<![\w.$])(\w+)\(", code)) - {
-            *"if for function return xavier draw name run".split(),
-            *"Array Error Float64Array Int32Array Number String".split(),
-        }  # fmt: skip
-        locals_ = set(re.findall(r"(\w+) = \([^()]*\) =>", code))
-        assert called - locals_ <= set(names), card
-        exported = set(re.findall(r"^export (?:function\*?|const) (\w+)", text, re.M))
-        count = Counter(re.findall(r"(?<![\w.$])[\w$]+", code))
-        assert [name for name in set(names) - exported if count[name] < 2] == []
-        assert {"initial", "renamed", "forward", "backward", "values", "weights", "adam",
-                "dimensions", "INPUTS"} <= exported  # fmt: skip
+@pytest.mark.parametrize("card", CARDS)
+def test_what_is_called_is_there_and_nothing_else(card: str) -> None:
+    text = source(card)
+    names = declared(text)
+    assert len(names) == len(set(names))
+    code = bare(text)
+    called = set(re.findall(r"(?<![\w.$])(\w+)\(", code)) - {
+        *"if for function return xavier draw name run".split(),
+        *"Array Error Float64Array Int32Array Number String".split(),
+    }  # fmt: skip
+    locals_ = set(re.findall(r"(\w+) = \([^()]*\) =>", code))
+    assert called - locals_ <= set(names)
+    exported = set(re.findall(r"^export (?:function\*?|const) (\w+)", text, re.M))
+    count = Counter(re.findall(r"(?<![\w.$])[\w$]+", code))
+    assert [name for name in set(names) - exported if count[name] < 2] == []
+    assert {"initial", "renamed", "forward", "backward", "values", "weights", "adam",
+            "dimensions", "INPUTS"} <= exported  # fmt: skip
 
 
-def test_no_dependency_and_no_word_of_the_language_s() -> None:
-    for text in (*map(source, CARDS), vt.read(HOSTILE).export("js"), vt.read(BLOCKS).export("js")):
-        code = bare(text)
-        assert not re.search(r"\b(?:import|require|eval|fetch|process)\b", code)
-        stored = set(re.findall(r"\b(?:const|let|function) ([\w$]+)", code))
-        assert not stored & RESERVED
+@pytest.mark.parametrize("card", [*CARDS, HOSTILE, BLOCKS], ids=lambda card: card[:20].strip())
+def test_no_dependency_and_no_word_of_the_language_s(card: str) -> None:
+    code = bare(source(card) if card in CARDS else vt.read(card).export("js"))
+    assert not re.search(r"\b(?:import|require|eval|fetch|process)\b", code)
+    stored = set(re.findall(r"\b(?:const|let|function) ([\w$]+)", code))
+    assert not stored & RESERVED
 
 
 def test_what_a_card_says_stays_in_its_comment() -> None:

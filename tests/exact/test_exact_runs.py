@@ -14,7 +14,7 @@ from flint import arb, ctx
 import viete as vt
 from tests.evaluate.exact_by_mpmath import bounds, forward
 from tests.exact.symbolic import TOKENS, model, weights
-from tests.laws.strategies import random_inputs, shipped, tiny, varied
+from tests.laws.strategies import random_inputs, shipped, tiny
 from tests.laws.test_interval import check
 from viete.meanings.exact.numbers import Number
 from viete.meanings.exact.run import ExactRun
@@ -57,7 +57,8 @@ def close(exact: Any, floats: Any, what: str) -> None:
 # -- law 2: the exact meaning agrees with the float meaning ----------------------------------------
 
 
-@pytest.mark.parametrize("path", varied(), ids=lambda p: Path(p).stem)
+@pytest.mark.slow
+@pytest.mark.parametrize("path", shipped(), ids=lambda p: Path(p).stem)
 def test_every_shipped_card_agrees_with_floats_and_lies_between_its_bounds(path: str) -> None:
     card = tiny(path)
     given = LESSON if Path(path).stem == "exact-lesson" else random_inputs(card, n=2)
@@ -185,6 +186,7 @@ def measured(n: int, **dims: int) -> tuple[int, int]:
     return len(exact.names), max(x.of.size for x in exact.names)
 
 
+@pytest.mark.slow
 def test_names_grow_linearly_with_blocks() -> None:
     count = {N: measured(3, N=N) for N in (1, 2, 4, 8)}
     steps = [(count[b][0] - count[a][0]) / (b - a) for a, b in ((2, 4), (4, 8))]
@@ -192,6 +194,7 @@ def test_names_grow_linearly_with_blocks() -> None:
     assert max(size for _, size in count.values()) < 200
 
 
+@pytest.mark.slow
 def test_names_grow_polynomially_with_length_and_width() -> None:
     by_length = {n: measured(n, N=2) for n in (2, 4, 8)}
     assert by_length[8][0] < 5 * by_length[4][0] < 25 * by_length[2][0]

@@ -22,6 +22,7 @@ def first_loss(run: Path) -> float:
     return float(json.loads((run / "metrics.jsonl").read_text().splitlines()[0])["loss"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CARDS)
 def test_trained_exported_opened_and_trained_on(name: str, tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")

@@ -43,7 +43,11 @@ def member(family: ModuleType, case: Case) -> vt.Card:
     return vt.read(card_for(Config(config)), config=config)
 
 
-@pytest.mark.parametrize(("family", "case"), MEMBERS, ids=[str(case) for _, case in MEMBERS])
+@pytest.mark.parametrize(
+    ("family", "case"),
+    [pytest.param(*member, id=str(member[1]), marks=[pytest.mark.slow] if k % 3 else [])
+     for k, member in enumerate(MEMBERS)],
+)  # fmt: skip
 def test_the_laws(family: ModuleType, case: Case) -> None:
     model, rng = member(family, case), np.random.default_rng(0)
     for form in ("md", "latex", "json"):

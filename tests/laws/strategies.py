@@ -830,22 +830,6 @@ def shipped() -> tuple[str, ...]:
     return tuple(map(str, sorted((Path(reader.__file__).parent / "shipped").glob("*.md"))))
 
 
-# Cards whose equations are, but for a bias or an activation, another's that speaks for them where
-# a test takes seconds for every card.
-ALIKE = frozenset(
-    """dialog-heads dialog-norm dialog-residual dialog-depth gpt-neo gemma hooked-transformer
-    letters-table letters-vectors letters-attention letters-causal letters-block letters-learned
-    llama2c mistral nanogpt olmo olmo2 opt qwen2 qwen3 roberta""".split()
-)
-
-
-def varied() -> tuple[str, ...]:
-    """Paths of the shipped cards that are unlike each other."""
-    from pathlib import Path
-
-    return tuple(path for path in shipped() if Path(path).stem not in ALIKE)
-
-
 # A size for every dimension of the shipped cards; a quarter of a head of 8 can still be turned.
 SMALL = {
     "V": 11, "N_V": 11, "d": 16, "d_e": 16, "d_h": 16, "H": 2, "G": 1, "N": 2, "N_e": 2, "L": 2,

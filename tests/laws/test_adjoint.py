@@ -133,7 +133,6 @@ def losses(draw: st.DrawFn, card: Card) -> str | None:
     return draw(st.sampled_from(choices))
 
 
-@settings(max_examples=20, deadline=None)
 @given(st.data())
 def test_a_random_card_with_a_random_loss(data: st.DataObject) -> None:
     card = data.draw(cards())

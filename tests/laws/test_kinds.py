@@ -201,7 +201,6 @@ def runs_agree(model: vt.Card, seed: int, kinds: dict[str, Any]) -> None:
                     alike(found[name], wanted[name], what)
 
 
-@settings(max_examples=20)
 @given(st.integers(0, 10**6))
 def test_numpy_and_torch_agree(seed: int) -> None:
     runs_agree(Formulas(seed).card(10), seed, KINDS)

@@ -23,7 +23,6 @@ from tests.laws.strategies import (
     random_weights,
     shipped,
     tiny,
-    varied,
     worlds,
 )  # fmt: skip
 from viete.evaluate.run import Run
@@ -102,7 +101,7 @@ def test_jax_agrees_with_numpy_on_random_cards(card: Card) -> None:
 @SHIPPED
 def test_all_agree_on_shipped_cards(path: str) -> None:
     model = tiny(path)
-    agree(model, random_inputs(model), 1, ("torch", "jax") if path in varied() else ("torch",))
+    agree(model, random_inputs(model), 1, ("torch", "jax"))
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
@@ -214,7 +213,10 @@ QUESTIONS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["attention-only-2", "pythia", "llama"])
+@pytest.mark.parametrize(
+    "name",
+    ["attention-only-2", *(pytest.param(x, marks=pytest.mark.slow) for x in ("pythia", "llama"))],
+)
 def test_a_question_has_one_answer(name: str) -> None:
     """Exact numbers and bounds answer what floats do: values, norms, derivatives, changes."""
     card = tiny(next(p for p in shipped() if Path(p).stem == name))

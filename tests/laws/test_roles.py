@@ -5,16 +5,13 @@ from __future__ import annotations
 import pytest
 
 import viete as vt
-from tests.laws.strategies import ALIKE
 from viete.analysis import roles as role
 from viete.analysis.roles import roles
 from viete.analysis.traits import Traits
 from viete.cards.catalogue import shipped
 
-VARIED = [name for name in shipped() if name not in ALIKE]
 
-
-@pytest.mark.parametrize("name", VARIED)
+@pytest.mark.parametrize("name", shipped())
 def test_every_shipped_card_has_its_roles(name: str) -> None:
     """Attention has one of each role for every softmax over positions; scores come before all."""
     card = vt.read(name)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 import viete as vt
-from tests.laws.strategies import Card, cards, tiny, varied
+from tests.laws.strategies import Card, cards, shipped, tiny
 from viete.analysis.well_formed import check_well_formed
 from viete.errors import VieteError
 from viete.graph.distinct import distinct
@@ -64,7 +64,7 @@ def results(model: vt.Card) -> Iterator[str]:
         yield name
 
 
-@pytest.mark.parametrize("path", varied())
+@pytest.mark.parametrize("path", shipped())
 def test_of_shipped_cards(path: str) -> None:
     model = tiny(path)
     check_well_formed(model)

@@ -56,6 +56,7 @@ def relative(a: Any, b: Any) -> float:
     return float(np.abs(np.asarray(a) - np.asarray(b)).max() / np.abs(np.asarray(b)).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DECODERS)
 def test_from_scratch_to_transformers_and_back(name: str, tmp_path: Path) -> None:
     model = card(name)

@@ -15,7 +15,7 @@ from scipy.stats import binomtest
 
 import viete as vt
 from tests.command_line import viete
-from tests.laws.strategies import random_inputs, random_weights, tiny, varied
+from tests.laws.strategies import random_inputs, random_weights, shipped, tiny
 from viete.errors import VieteError
 from viete.probes.card import save_held_out
 from viete.probes.effects import probe_effects
@@ -101,7 +101,7 @@ def texts(count: int = 24, length: int = 6) -> list[np.ndarray]:
     return [draw.integers(0, 7, length + k % 2) for k in range(count)]
 
 
-@pytest.mark.parametrize("path", varied(), ids=lambda p: Path(p).stem)
+@pytest.mark.parametrize("path", shipped(), ids=lambda p: Path(p).stem)
 def test_the_probe_in_a_model_reads_what_was_fitted(path: str) -> None:
     """For every family, of the value of its first equation that is a matrix of positions."""
     card = tiny(path)

@@ -15,7 +15,6 @@ import pytest
 
 import viete as vt
 from tests.command_line import viete
-from tests.laws.strategies import ALIKE
 from viete.cards.catalogue import shipped
 from viete.cli.app import command
 from viete.document.rendering import PAGES, STYLES
@@ -35,8 +34,6 @@ from viete.report.lesson.document import Lesson, LessonStep, document, write_les
 from viete.report.lesson.lines import with_family
 from viete.report.lesson.making import Maker, lesson, run_to_the_end
 from viete.train.fitting import with_loss, with_loss_weights
-
-VARIED = [name for name in shipped() if name not in ALIKE]
 
 SIZES = {
     "V": 3, "N_V": 3, "N": 1, "N_e": 1, "L": 1, "H": 2, "G": 1, "d": 4, "D": 4, "d_e": 2, "d_f": 2,
@@ -299,7 +296,7 @@ def exact_run(name: str, tokens: list[int]) -> ExactRun:
     return found
 
 
-@pytest.mark.parametrize("name", VARIED)
+@pytest.mark.parametrize("name", shipped())
 def test_numbers_put_in_evaluate_to_the_result(name: str) -> None:
     run = exact_run(name, [0, 1])
     derivation = Derivation(run)
@@ -398,7 +395,7 @@ def check_page(text: str) -> None:
     assert {f"#{i}" for i in re.findall(r' id="([^"]+)"', text)} >= set(page.links)
 
 
-@pytest.mark.parametrize("name", VARIED)
+@pytest.mark.parametrize("name", shipped())
 def test_every_card_gives_a_lesson(name: str) -> None:
     model, weights = small(name)
     given = {model.inputs[0].name: np.array([0, 1]), **INPUTS.get(name, {})}

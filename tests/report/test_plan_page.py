@@ -9,7 +9,7 @@ import pytest
 
 import viete as vt
 from tests.laws.differentiating import loss_of
-from tests.laws.strategies import varied
+from tests.laws.strategies import shipped
 from viete.document.markdown import write_markdown
 from viete.document.tree import TextTable
 from viete.errors import VieteError
@@ -23,7 +23,7 @@ def table(blocks: list) -> TextTable:
     return found
 
 
-@pytest.mark.parametrize("path", varied(), ids=lambda p: Path(p).stem)
+@pytest.mark.parametrize("path", shipped(), ids=lambda p: Path(p).stem)
 def test_every_card_has_a_plan(path: str) -> None:
     model = vt.read(path)
     small = {d.name: 3 for d in model.dims if d.name in ("N", "L") and d.name in model.sizes}

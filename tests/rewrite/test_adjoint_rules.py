@@ -593,7 +593,9 @@ NEED_A_BLOCK = ("one block", "summed from the second", "one block's weights", "n
                 "mirrored blocks summed", "three blocks back, each summed")  # fmt: skip
 
 
-@pytest.mark.parametrize("blocks", [0, 1, 2, 3, 6])
+@pytest.mark.parametrize(
+    "blocks", [0, 3, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2, 6))]
+)
 @pytest.mark.parametrize("name", BLOCKS)
 def test_blocks_against_autograd(name: str, blocks: int) -> None:
     if (blocks < 1 and name in NEED_A_BLOCK) or (blocks < 2 and name.startswith("three")):

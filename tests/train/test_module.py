@@ -18,7 +18,6 @@ import pytest
 import viete as vt
 from tests.code.exported import CARDS, bound, loss_of, made_inputs, made_weights
 from tests.evaluate.evaluated import EvaluatedGradients
-from tests.laws.strategies import ALIKE
 from viete.code.body import measured
 from viete.code.prepared import prepared
 from viete.errors import VieteError
@@ -85,7 +84,7 @@ def test_a_loss_of_its_own_is_the_mean_over_the_batch() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("card", [c for c in CARDS if c not in ALIKE])
+@pytest.mark.parametrize("card", CARDS)
 def test_dynamo_takes_the_whole_graph(card: str) -> None:
     _, module, _, batch = made(card)
     whole = torch.compile(module, fullgraph=True, backend="eager")
