@@ -609,6 +609,18 @@ def random_weights(
     }
 
 
+def degenerate_weights(model: vt.Card, seed: int = 0) -> Iterator[dict[str, np.ndarray]]:
+    """Weights that are zero, equal, huge, of one entry, of small whole numbers, and random."""
+    rng = np.random.default_rng(seed)
+    kinds: tuple[Callable[[np.ndarray], np.ndarray], ...] = (
+        lambda w: 0 * w, lambda w: 0 * w - 1, lambda w: 50 * w, lambda w: w,
+        lambda w: np.where(np.arange(w.size).reshape(w.shape) == rng.integers(w.size), 40.0, 0),
+        lambda w: np.broadcast_to(w[:1], w.shape), lambda w: np.round(2 * w),
+    )  # fmt: skip
+    for change in kinds:
+        yield {name: change(w) for name, w in random_weights(model, seed, scale=1).items()}
+
+
 # Cards --------------------------------------------------------------------------------------------
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import prod
+from math import isfinite, prod
 from typing import Any
 
 from viete.analysis.kinds import COMPARISONS
 from viete.ask.claim_means import OverTexts, is_over_texts
-from viete.ask.claim_proofs import proof_of
+from viete.ask.claim_proofs import Proof, proof_of
 from viete.ask.claim_runs import ClaimRuns
 from viete.ask.claim_texts import ReadTexts, Texts, is_drawn
 from viete.ask.claims import Choice, Finding, all_of, one_of, outcomes
@@ -43,7 +44,7 @@ class Verdict:
     claim: Claim
     finding: Finding
     texts: int = 0
-    proof: str = ""
+    proof: Proof | None = None
     written: str = ""
     instead: bool = False
     meaning: str = "float"
@@ -75,6 +76,22 @@ class Verdict:
         if not self.ok and text.file.endswith(".md"):
             said += f" ({text.file}:{text.line})"
         return [f"  {self.word:7} {said}", f"          {self.found()}"]
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The verdict as data; a proof with all rules and definitions that it used."""
+        claim, near, proof = self.claim, self.failure or self.finding.closest, self.proof
+        out: dict[str, Any] = {"claim": self.written, "verdict": self.word, "ok": self.ok,
+                               "found": self.found(), "runs": self.texts}  # fmt: skip
+        if proof is not None:
+            out["proof"] = {"rules": [*proof.rules], "definitions": [*proof.definitions]}
+        if near is not None:
+            numbers = {"left": near.left, "right": near.right}
+            out |= {side: x if isfinite(x) else str(x) for side, x in numbers.items()}
+            out["at"] = {NAMES.get(s, s): k for s, k in near.where.items()}
+        if claim.meaning:
+            out["meaning"] = claim.meaning
+        return out
 
     def found(self) -> str:
         """What was found, in one line."""
@@ -153,6 +170,13 @@ class Claims(Displayed):
         """The verdicts as text, with the numbers of each false claim."""
         return [self.first_line, *(line for v in self.verdicts for line in v.lines()),
                 *self.notes()]  # fmt: skip
+
+    @property
+    def json(self) -> str:
+        """The report as JSON: an object for each verdict, and the notes."""
+        verdicts = [v.data for v in self.verdicts]
+        said = {"card": self.card, "of": self.of, "verdicts": verdicts, "notes": self.notes()}
+        return json.dumps(said, ensure_ascii=False, indent=1)
 
     def page(self, style: str = "unicode") -> list[Block]:
         """A table with a row for each verdict."""
@@ -249,7 +273,7 @@ def check_claims(
             found[j] = outcomes(run, over.made())
         for j, claim in group.items():
             finding = one_of(found[j].values())
-            verdict = Verdict(claim, finding, runs, "", written[j], instead, meaning)
+            verdict = Verdict(claim, finding, runs, None, written[j], instead, meaning)
             holds = verdict.failure is None and not verdict.finding.empty and j not in together
             verdicts[j] = replace(verdict, proof=proof_of(card, claim)) if holds else verdict
     ordered = tuple(verdicts[j] for j in range(len(claims)))

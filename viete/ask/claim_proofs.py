@@ -7,19 +7,37 @@ true.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from viete.errors import VieteError
 from viete.graph.card import CardData
 from viete.graph.claim import Claim
 from viete.notation.tree import Apply, Expr, sides_near
-from viete.rewrite.bounds import DEFINITION, Bounds, bounding
-from viete.rewrite.identity import identity, normal_forms
-from viete.rewrite.normal_form import TooLarge
+from viete.rewrite.bounds import Bounds, bounding
+from viete.rewrite.identity import identity
+from viete.rewrite.normal_form import NormalForms, TooLarge
 from viete.rewrite.opening import without_calls
+from viete.rewrite.proof_rules import DEFINITION, PLAIN, Rule
 
 
-def proof_of(card: CardData, claim: Claim) -> str:
-    """The proof of a claim, in words; empty if none is found."""
-    links, used = [claim.statement], list[str]()
+@dataclass(frozen=True)
+class Proof:
+    """Why a claim is always true: the rules that were used, and the names whose equations were."""
+
+    rules: tuple[Rule, ...]
+    definitions: tuple[str, ...]
+
+    def __str__(self) -> str:
+        said: list[str] = [rule for rule in self.rules if rule not in PLAIN]
+        if self.definitions:
+            said.append(f"by {DEFINITION}{', '.join(self.definitions)}")
+        return "; ".join(said) or "by algebra alone"
+
+
+def proof_of(card: CardData, claim: Claim) -> Proof | None:
+    """The proof of a claim; None if none is found."""
+    links, used = [claim.statement], set[str]()
+    names = dict[str, None]()
     while links:
         link = links.pop()
         match link:
@@ -27,46 +45,36 @@ def proof_of(card: CardData, claim: Claim) -> str:
                 links += [b, a]
                 continue
             case Apply("eq", (a, b)):
-                found = equation(card, a, b)
+                found = identity(card, a, b)
             case Apply(("le" | "ge" | "lt" | "gt") as op, (a, b)):
                 near = sides_near(link)
                 left, right = (a, b) if op in ("le", "lt") else (b, a)
-                found = None if near is None else equation(card, *near[:2])
+                found = None if near is None else identity(card, *near[:2])
                 if found is None or near is None or bounds(card, b).least < 0:
                     found = order(card, left, right, strict=op in ("lt", "gt"))
             case _:
-                return ""
+                return None
         if found is None:
-            return ""
-        used += found
-    facts = dict.fromkeys(used)
-    bounded = [x for x in facts if not x.startswith(DEFINITION)]
-    defined = [x.removeprefix(DEFINITION) for x in facts if x.startswith(DEFINITION)]
-    parts = [f"by the bounds of {', '.join(bounded)}"] * bool(bounded)
-    parts += [f"by the definition of {', '.join(defined)}"] * bool(defined)
-    return " and ".join(parts) or "by algebra alone"
+            return None
+        used |= {*found}
+        names |= dict.fromkeys(x.removeprefix(DEFINITION) for x in found if x not in [*Rule])
+    return Proof(tuple(rule for rule in Rule if rule in used), tuple(names))
 
 
-def equation(card: CardData, a: Expr, b: Expr) -> list[str] | None:
-    """The definitions by which two formulas are equal; None where no proof is found."""
-    names = identity(card, a, b)
-    return None if names is None else [f"{DEFINITION}{name}" for name in names]
-
-
-def order(card: CardData, low: Expr, high: Expr, strict: bool) -> list[str] | None:
+def order(card: CardData, low: Expr, high: Expr, strict: bool) -> tuple[str, ...] | None:
     """The facts by which ``low`` is at most ``high``, or less; None where no proof is found."""
     a, b = bounds(card, low), bounds(card, high)
     if a.most < b.least or (a.most == b.least and not strict):
-        return [*a.facts, *b.facts]
+        return (Rule.INTERVALS, *a.facts, *b.facts)
+    forms = NormalForms(card)
     try:
-        forms = normal_forms(card)
         apart = forms.formula(forms.of(without_calls(card, Apply("sub", (high, low)))))
     except (TooLarge, RecursionError, VieteError):
         return None
     found = bounds(card, apart)
     if found.least > 0 or (found.least == 0 and not strict):
-        return [*found.facts]
-    return None if strict else equation(card, low, high)
+        return (*forms.used, Rule.INTERVALS, *found.facts)
+    return None if strict else identity(card, low, high)
 
 
 def bounds(card: CardData, e: Expr) -> Bounds:
@@ -77,4 +85,4 @@ def bounds(card: CardData, e: Expr) -> Bounds:
         return Bounds()
 
 
-__all__ = ["proof_of"]
+__all__ = ["Proof", "proof_of"]

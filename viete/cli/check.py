@@ -58,6 +58,10 @@ def check(
             "comparison is decided.",
         ),
     ] = "float",
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", help="Print verdicts on claims as JSON, with the rules of proofs."),
+    ] = False,
     *,
     inputs: InputOptions,
 ) -> None:
@@ -84,7 +88,13 @@ def check(
         report = model.check(*claims or (), **options)
     else:
         report = Card.of(card).check(weights, *claims or (), **options)
-    print("\n".join(fitting_lines(report.lines(), table_width())))
+    if as_json:
+        claimed = report if isinstance(report, Claims) else report.claims
+        if claimed is None:
+            raise VieteError("--json writes verdicts on claims, and there are none; give some")
+        print(claimed.json)
+    else:
+        print("\n".join(fitting_lines(report.lines(), table_width())))
     if not report.ok:
         raise typer.Exit(2 if isinstance(report, Claims) and not report.verdicts else 1)
 

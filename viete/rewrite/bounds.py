@@ -17,11 +17,11 @@ from viete.graph.card import CardData, memoised
 from viete.library.functions import inlined
 from viete.notation.printer import show_symbol
 from viete.notation.tree import MEASURES, Apply, Bind, Expr, Num, Pick, Ref, Symbol, Table
+from viete.rewrite.proof_rules import DEFINITION, Rule, averages, shape
 
 Number = Fraction | float  # of floats only the two infinities
 DEEPEST = 40  # definitions within definitions
 MOST_POWER = 64
-DEFINITION = "the definition of "
 
 
 @dataclass(frozen=True)
@@ -38,14 +38,19 @@ class Bounds:
         return self.least == -inf and self.most == inf
 
 
-FREE, POSITIVE = Bounds(), Bounds(Fraction(0), inf)
+def known(least: int, most: Number, rule: Rule) -> Bounds:
+    """The bounds of a function, by a rule."""
+    return Bounds(Fraction(least), Fraction(most) if most != inf else inf, (rule,))
+
+
+FREE, POSITIVE = Bounds(), known(0, inf, Rule.RANGES)
+SIZE, SQUARE = known(0, inf, Rule.SIZES), known(0, inf, Rule.SQUARES)
 KNOWN: Mapping[str, Bounds] = {
-    "softmax": Bounds(Fraction(0), Fraction(1), ("softmax",)),
-    "cosine": Bounds(Fraction(-1), Fraction(1), ("cos",)),
-    "exp": POSITIVE, "sqrt": POSITIVE, "argmax": POSITIVE,
-    "arctan": Bounds(Fraction(-2), Fraction(2)), "pi": Bounds(Fraction(3), Fraction(4)),
-    **dict.fromkeys(("tanh", "erf", "sin", "cos"), Bounds(Fraction(-1), Fraction(1))),
-    **dict.fromkeys(MEASURES, Bounds(Fraction(0), inf)),
+    "softmax": known(0, 1, Rule.SOFTMAX), "cosine": known(-1, 1, Rule.COSINE),
+    "exp": POSITIVE, "sqrt": POSITIVE, "argmax": SIZE,
+    "arctan": known(-2, 2, Rule.RANGES), "pi": known(3, 4, Rule.RANGES),
+    **dict.fromkeys(("tanh", "erf", "sin", "cos"), known(-1, 1, Rule.RANGES)),
+    **dict.fromkeys(MEASURES, SIZE),
 }  # fmt: skip
 SAME = frozenset(("T", "mean"))  # of which no entry is beyond those of the argument
 EQUAL = frozenset(("had", "times", "inner"))  # whose product of equal factors is a square
@@ -92,11 +97,15 @@ class Bounding:
     def name(self, e: Ref, depth: int) -> Bounds:
         """The bounds of a name: of all its equations, of an input's integers, of a size."""
         if e.symbol.kind == "dim":
-            return self.size(e) or (POSITIVE if e.key in self.card.lengths else FREE)
+            return self.size(e) or (SIZE if e.key in self.card.lengths else FREE)
         item = next((i for i in self.card.inputs if i.name == e.key), None)
         if item is not None and item.low is not None and item.high is not None:
             low, high = self.size(item.low), self.size(item.high)
-            return FREE if low is None or high is None else Bounds(low.least, high.most, (e.key,))
+            return (
+                FREE
+                if low is None or high is None
+                else Bounds(low.least, high.most, (Rule.INPUTS,))
+            )
         if e.key not in self.names:
             self.names[e.key] = FREE  # while its own equations are read
             self.names[e.key] = self.defined(e.symbol, depth)
@@ -107,8 +116,8 @@ class Bounding:
         out = union(self.of(right, depth + 1) for right in self.made.get(symbol.key, ()))
         if out.unknown:
             return FREE
-        definition = f"{DEFINITION}{show_symbol(symbol, 'unicode')}"
-        return Bounds(out.least, out.most, (*out.facts, definition))
+        facts = (*out.facts, f"{DEFINITION}{show_symbol(symbol, 'unicode')}")
+        return Bounds(out.least, out.most, facts)
 
     def size(self, e: Expr) -> Bounds | None:
         """The bounds of a number made of sizes, if these are known."""
@@ -121,7 +130,7 @@ class Bounding:
     def apply(self, e: Apply, depth: int) -> Bounds:
         """The bounds of an operation or a call."""
         name = self.card.library_name(e)
-        if name in KNOWN:
+        if name in KNOWN and (name != "cosine" or self.one_length(*e.args)):
             return KNOWN[name]
         if e.op in self.card.function:
             return self.of(inlined(e, self.card.function, taken=self.card.names), depth + 1)
@@ -151,36 +160,29 @@ class Bounding:
                 return power(a, e.args[1])
             case "div":
                 return times(a, reciprocal(rest[0]))
-            case "sum" if self.is_distribution(e.args[0]):
-                return Bounds(Fraction(1), Fraction(1), a.facts)
+            case "sum" if averages(self.card, e.args[0]):
+                return Bounds(Fraction(1), Fraction(1), averages(self.card, e.args[0]))
             case "sum":
                 return summed(a)
             case op if op in EQUAL and e.args[0] == e.args[1]:
-                return POSITIVE
+                return SQUARE
             case "had" | "times":
                 return times(a, rest[0])
             case "inner":
                 return summed(times(a, rest[0]))
-            case "prod" if self.averages(e.args[0]):
-                return rest[0]
+            case "prod" if averages(self.card, e.args[0]) and shape(self.card, e.args[1]):
+                facts = (*averages(self.card, e.args[0]), Rule.AVERAGES, *rest[0].facts)
+                return Bounds(rest[0].least, rest[0].most, facts)
             case "prod":
                 return summed(times(a, rest[0]))
             case op if op in SAME:
                 return a
         return FREE
 
-    def is_distribution(self, e: Expr) -> bool:
-        """Whether its rows are nonnegative and add up to 1: it is a softmax, or a row of one."""
-        if isinstance(e, Pick) and len(e.items) == 1:
-            e = e.value
-        return self.averages(e)
-
-    def averages(self, e: Expr) -> bool:
-        """Whether the rows of a matrix are nonnegative and add up to 1: it is a softmax."""
-        if isinstance(e, Ref):
-            made = self.made.get(e.key, [])
-            return len(made) == 1 and self.card.library_name(made[0]) == "softmax"
-        return self.card.library_name(e) == "softmax"
+    def one_length(self, *args: Expr) -> bool:
+        """Whether the rows of some formulas surely have as many entries each."""
+        found = [shape(self.card, x) for x in args]
+        return all(found) and len({x[-1] for x in found if x}) == 1
 
 
 def joined(parts: Iterable[Bounds]) -> tuple[str, ...]:
@@ -230,8 +232,10 @@ def power(a: Bounds, k: Expr) -> Bounds:
         low, high = a.least**n, a.most**n
         if a.least >= 0 or n % 2:
             return Bounds(low, high, a.facts)
-        return Bounds(Fraction(0), max(low, high), a.facts)
-    return POSITIVE if a.least >= 0 or (isinstance(k, Num) and k.value % 2 == 0) else FREE
+        return Bounds(Fraction(0), max(low, high), (*a.facts, Rule.SQUARES))
+    if isinstance(k, Num) and k.value % 2 == 0:
+        return SQUARE
+    return Bounds(Fraction(0), inf, a.facts) if a.least >= 0 else FREE
 
 
 @memoised
@@ -240,4 +244,4 @@ def bounding(card: CardData) -> Bounding:
     return Bounding(card)
 
 
-__all__ = ["DEFINITION", "Bounds", "bounding"]
+__all__ = ["Bounds", "bounding"]

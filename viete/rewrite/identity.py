@@ -1,4 +1,4 @@
-"""Proves identities: a card and two formulas in, the names whose equations make them equal out.
+"""Proves identities: a card and two formulas in, the facts that make them equal out.
 
 Both sides are brought into normal form. If these differ, the name that the card defines last is
 replaced by its equation, and so on until the forms agree or no name is left. A proof is about real
@@ -12,22 +12,24 @@ from fractions import Fraction
 from itertools import islice
 
 from viete.errors import VieteError
-from viete.graph.card import CardData, Equation, memoised
+from viete.graph.card import CardData, Equation
 from viete.library.functions import inlined
 from viete.notation.printer import show
 from viete.notation.tree import CALL, Apply, Bind, Expr, Idx, Ref, Table, replaced, transform, walk
 from viete.rewrite.index_forms import moved
 from viete.rewrite.normal_form import NormalForms, TooLarge
 from viete.rewrite.opening import without_calls
+from viete.rewrite.proof_rules import DEFINITION, Rule
 
 MOST_STEPS, MOST_NODES = 25, 800
 BOUNDED = ("softmax", "where")  # of which no infinity comes, or none by itself
 
 
 def identity(card: CardData, left: Expr, right: Expr) -> tuple[str, ...] | None:
-    """The names whose equations make two formulas equal, for all values of their letters.
+    """The facts that make two formulas equal, for all values of their letters.
 
-    None if no proof is found; the formulas may still be equal.
+    These are rules (`Rule`), and definitions of names. None if no proof is found; the formulas may
+    still be equal.
     """
     try:
         e = without_calls(card, Apply("sub", (left, right)))
@@ -41,7 +43,8 @@ def identity(card: CardData, left: Expr, right: Expr) -> tuple[str, ...] | None:
         except (TooLarge, RecursionError):
             continue
         if found is not None:
-            return (*called(left, right), *found)
+            names = (f"{DEFINITION}{x}" for x in (*called(left, right), *found[1]))
+            return (*sorted(found[0]), *dict.fromkeys(names))
     return None
 
 
@@ -59,19 +62,19 @@ class Search:
     """
 
     def __init__(self, card: CardData, functions: bool) -> None:
-        self.card, self.forms, self.functions = card, normal_forms(card), functions
+        self.card, self.forms, self.functions = card, NormalForms(card), functions
         self.known = definitions(card)
         self.first = {e.left: e.right for e in card.equations
                       if e.left.index and not e.left.free and e.name in self.known}  # fmt: skip
         self.order = {name: k for k, name in enumerate(self.known)}
         self.names: list[str] = []
 
-    def proof(self, e: Expr) -> tuple[str, ...] | None:
-        """The names whose equations reduce a formula to 0; None if none are found."""
+    def proof(self, e: Expr) -> tuple[set[str], list[str]] | None:
+        """The rules, and the names whose equations reduce a formula to 0; None if none do."""
         form = self.forms.of(e)
         for _ in range(MOST_STEPS):
             if not form:
-                return tuple(dict.fromkeys(self.names))
+                return self.forms.used, self.names
             e = self.forms.formula(form)
             made = (self.functions and self.function(e)) or self.definition(e)
             if made is None or len(list(islice(walk(made), MOST_NODES))) == MOST_NODES:
@@ -117,6 +120,7 @@ class Search:
                     return None  # the sum would have the stream itself in it, as it must
                 first = Ref(x.symbol, (moved(loop.lower, -1),))
                 total = Bind("sum", loop.index, loop.lower, loop.upper, added)
+                self.forms.used.add(Rule.TELESCOPE)
                 return Apply("add", (first, total))
             bare = [t[0][0] for t, c in form.items() if len(t) == 1 and c == t[0][1] == 1]
             inner = [y for y in bare if isinstance(y, Ref) and y.key in self.known
@@ -144,12 +148,6 @@ class Search:
             return inlined(x, self.card.function, taken=self.card.names)
 
         return transform(e, rule)
-
-
-@memoised
-def normal_forms(card: CardData) -> NormalForms:
-    """The cached `NormalForms` of a card."""
-    return NormalForms(card)
 
 
 def definitions(card: CardData) -> dict[str, Equation]:

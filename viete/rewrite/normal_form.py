@@ -46,6 +46,7 @@ from viete.rewrite.forms import (
     spelled,
 )
 from viete.rewrite.index_forms import canonical, greatest_offset, indexed, moved, replaced_letter
+from viete.rewrite.proof_rules import Rule, averages, compared
 
 MOST_TERMS = 100
 ALL = Slice(None, None)
@@ -62,9 +63,11 @@ class NormalForms:
         self.card = card
         self.types: Shapes = shapes_of(card)
         self.shapes: dict[Expr, Shape | None] = {}  # of factors
-        self.forms: dict[tuple[Expr, bool], Form] = {}  # and whether its letters are in force
+        # The forms, by whether a formula's letters are in force, and the facts that made them.
+        self.forms: dict[tuple[Expr, bool], tuple[Form, frozenset[str]]] = {}
         self.known: dict[tuple[Expr, bool], Shape | None] = {}  # shapes of formulas
         self.originals: dict[Expr, Expr] = {}  # factors with the letters that they were read with
+        self.used: set[str] = set()  # rules, and definitions
 
     # -- forms -------------------------------------------------------------------------------------
 
@@ -72,10 +75,20 @@ class NormalForms:
         """The form of a formula. Raises TooLarge."""
         env = self.types.env if env is None else env
         key = e, e.free <= env.ranges.keys()
-        found = self.forms.get(key)
-        if found is None:
-            found = self.forms[key] = self.made(e, env)
-        return found
+        if key not in self.forms:
+            before, self.used = self.used, {Rule.ALGEBRA}
+            try:
+                self.forms[key] = self.made(e, env), frozenset(self.used)
+            finally:
+                self.used = before
+        form, facts = self.forms[key]
+        self.used |= facts
+        return form
+
+    def by(self, fact: str, form: Form) -> Form:
+        """A form, with a note of the fact that was used for it."""
+        self.used.add(fact)
+        return form
 
     def made(self, e: Expr, env: TypeEnv) -> Form:
         """The form of a formula, without the cache of `of`."""
@@ -93,9 +106,11 @@ class NormalForms:
             case Apply("prod", (a, b)):
                 if () in (self.shape(a, env), self.shape(b, env)):
                     return self.times(self.of(a, env), self.of(b, env), env)
-                return self.bilinear(self.chain, a, b, env)
-            case Apply("inner", (a, b)) if shape := self.shape(a, env):
-                return self.bilinear(partial(self.total, shape[0]), a, b, env, spread=True)
+                return self.by(Rule.MATRICES, self.bilinear(self.chain, a, b, env))
+            case Apply("inner", (a, b)) if (shape := self.shape(a, env)) and self.alike(
+                shape, self.shape(b, env)
+            ):
+                return self.inner(shape[0], a, b, env)
             case Apply("div", (a, b)):
                 return self.times(self.of(a, env), self.power(self.of(b, env), -ONE, env), env)
             case Apply("pow", (a, Num(k))) if k.denominator <= 2 and abs(k) <= 4:
@@ -103,22 +118,26 @@ class NormalForms:
             case Apply("sqrt", (a,)):
                 return self.power(self.of(a, env), Fraction(1, 2), env)
             case Apply("cos" | "sin" as op, (a,)) if len(angle := self.of(a, env)) <= MOST_ANGLES:
-                return of_sum(op, angle, partial(self.times, env=env), partial(self.circular, env))
+                made = of_sum(op, angle, partial(self.times, env=env), partial(self.circular, env))
+                return self.by(Rule.ANGLES, made)
             case Apply("T", (a,)):
-                return self.linear(self.transposed, a, env)
+                return self.by(Rule.TRANSPOSES, self.linear(self.transposed, a, env))
+            case Apply("sum", (a,)) if averages(self.card, a):
+                return self.row_sum(a, env)
             case Apply("sum", (a,)) if len(shape := self.shape(a, env) or ()) == 1:
-                return self.bilinear(partial(self.total, shape[0]), a, num(1), env, spread=True)
+                return self.inner(shape[0], a, num(1), env)
             case Apply("sum", (a,)):
                 return self.linear(self.row_sum, a, env)
             case Apply("mean", (a,)) if shape := self.shape(a, env):
                 size = self.of(self.card.size_expr(shape[-1]), env)
                 whole = self.of(Apply("sum", (a,)), env)
-                return self.times(whole, self.power(size, -ONE, env), env)
+                return self.by(Rule.MEANS, self.times(whole, self.power(size, -ONE, env), env))
             case Pick(value, items):
                 at = tuple(indexed(x) for x in items)
-                return self.linear(lambda x, env: self.picked(x, at, env), value, env)
+                made = self.linear(lambda x, env: self.picked(x, at, env), value, env)
+                return self.by(Rule.ENTRIES, made)
             case Bind("sum"):
-                return self.summed(e, env)
+                return self.by(Rule.SUMS, self.summed(e, env))
         return self.factor(self.opaque(e, env), env)
 
     def opaque(self, e: Expr, env: TypeEnv) -> Expr:
@@ -127,7 +146,17 @@ class NormalForms:
             return rebuilt(e, [indexed(x) for x in e.index])
         if not isinstance(e, Apply):
             return e
-        return rebuilt(e, [self.formula(self.of(x, env)) for x in e.args])
+        blind = compared(self.card, e)
+        return rebuilt(e, [x if k in blind else self.settled(x, env) for k, x in enumerate(e.args)])
+
+    def settled(self, e: Expr, env: TypeEnv) -> Expr:
+        """A formula in its form, where that has as many rows and columns: ``M - M`` has not."""
+        made = self.formula(self.of(e, env))
+        return made if self.alike(self.shape(made, env), self.shape(e, env)) else e
+
+    def alike(self, a: Shape | None, b: Shape | None) -> bool:
+        """Whether two shapes are known, and the same."""
+        return a is not None and b is not None and self.types.same_shape(a, b)
 
     def factor(self, e: Expr, env: TypeEnv) -> Form:
         """The form of a single factor."""
@@ -183,6 +212,7 @@ class NormalForms:
             del powers[f]
         sines = [f for f, p in powers.items() if squared_sine(f, p)]
         for sine in sines:
+            self.used.add(Rule.CIRCLE)
             powers[sine] -= 2
         plain: Form = {ordered((f, p) for f, p in powers.items() if p): ONE}
         for sine in sines:
@@ -195,6 +225,7 @@ class NormalForms:
 
     def power(self, form: Form, p: Fraction, env: TypeEnv) -> Form:
         """A form to a power; for a single term factor by factor, if none of them has a sign."""
+        self.used.add(Rule.POWERS)
         if p.denominator == 1 and p > 0 and len(form) <= 6:
             return reduce(lambda a, b: self.times(a, b, env), [form] * int(p))
         common, rest = content(form)
@@ -216,6 +247,10 @@ class NormalForms:
         """The form of ``cos`` or ``sin`` of one term."""
         return self.factor(Apply(op, (self.formula(angle),)), env)
 
+    def inner(self, size: Size, a: Expr, b: Expr, env: TypeEnv) -> Form:
+        """The sum of all entries of the product of two vectors of this size."""
+        return self.by(Rule.INNER, self.bilinear(partial(self.total, size), a, b, env, spread=True))
+
     def bilinear(
         self, rule: Callable[[Expr, Expr, TypeEnv], Form], a: Expr, b: Expr, env: TypeEnv,
         spread: bool = False,
@@ -224,13 +259,16 @@ class NormalForms:
         out: Form = {}
         left = self.split(a, env, 0 if spread else 1)
         for outside, x in left:
-            rows = 0 if spread else 1 if self.averages(x) else 2
+            facts = averages(self.card, x)
+            rows = 0 if spread or facts else 2
             right = self.split(b, env, rows)
             if len(left) * len(right) > MOST_TERMS:
                 raise TooLarge
             for other, y in right:
-                row = rows == 1 and len(self.shape(y, env) or ()) == 1
+                row = facts and len(self.shape(y, env) or ()) < len(self.shape(b, env) or ())
                 scalars = self.times(outside, other, env)
+                if row:  # the average of equal rows
+                    self.used.update(facts)
                 made = self.of(y, env) if row else rule(x, y, env)
                 out = added(out, self.times(scalars, made, env))
         return out
@@ -247,30 +285,34 @@ class NormalForms:
     def split(self, e: Expr, env: TypeEnv, least: int = 2) -> list[tuple[Form, Expr]]:
         """A formula's terms: the numbers in each, and the rest; one term where shapes differ.
 
-        A term may have fewer axes than the formula, if it has at least ``least``.
+        A term may have fewer axes than the formula, if it has at least ``least``, and these are the
+        formula's last. A column that stands for a whole matrix, or one number for a vector, is not
+        a term: its sum is another.
         """
         form, shape = self.of(e, env), self.shape(e, env)
         out: list[tuple[Form, Expr]] = []
         for term, c in form.items():
             numbers = tuple((x, p) for x, p in term if self.shapes.get(x, ()) == ())
-            rest = tuple((x, p) for x, p in term if self.shapes.get(x, ()) != ())
-            known = [s for x, _ in rest if (s := self.shapes.get(x)) is not None]
-            whole = shape is not None and any(self.types.same_shape(s, shape) for s in known)
-            if not whole and (shape is None or max(map(len, known), default=0) < least):
-                return [({(): ONE}, self.formula(form))]
-            out.append(({numbers: c}, self.product(rest)))
+            body = self.product(tuple((x, p) for x, p in term if self.shapes.get(x, ()) != ()))
+            own = self.shape(body, env)
+            if (
+                own is None
+                or shape is None
+                or not (
+                    self.alike(own, shape)
+                    or (len(own) >= least and self.alike(own, shape[len(shape) - len(own) :]))
+                )
+            ):
+                return [({(): ONE}, self.settled(e, env))]
+            out.append(({numbers: c}, body))
         return out
-
-    def averages(self, e: Expr) -> bool:
-        """Whether the rows of a matrix add up to 1: it is a softmax, or defined as one."""
-        if isinstance(e, Ref):
-            made = [x.right for x in self.card.equations if x.name == e.key]
-            return len(made) == 1 and self.card.library_name(made[0]) == "softmax"
-        return self.card.library_name(e) == "softmax"
 
     def row_sum(self, e: Expr, env: TypeEnv) -> Form:
         """The sum of each row."""
-        return {(): ONE} if self.averages(e) else self.factor(Apply("sum", (e,)), env)
+        if facts := averages(self.card, e):
+            self.used.update(facts)
+            return {(): ONE}
+        return self.factor(Apply("sum", (e,)), env)
 
     def chain(self, a: Expr, b: Expr, env: TypeEnv) -> Form:
         """A product of matrices without brackets, distributed over the sums in it."""
@@ -302,7 +344,7 @@ class NormalForms:
                 return self.of(Apply("inner", (left, found[-1])), env)
         *others, last = parts
         if not others:
-            return self.factor(Apply("sum", (last,)), env)
+            return self.row_sum(last, env)
         return self.factor(Apply("inner", (entrywise_product(others), last)), env)
 
     def is_vector(self, e: Expr, env: TypeEnv) -> bool:
@@ -325,15 +367,18 @@ class NormalForms:
         """A row of a product, by the row of its first factor; an entry, as an inner product."""
         free = frozenset[str]().union(*(x.free for x in items))
         slices = any(isinstance(x, Slice) for x in items)
+        entries = not slices and all(self.shape(x, env) == () for x in items)
         match e:
-            case Table(ranges, body) if len(ranges) == len(items) and not slices:
+            case Table(ranges, body) if len(ranges) == len(items) and entries:
                 letters = dict(zip(e.bound, items, strict=True))
                 return self.of(substitute(body, letters=letters), env)
             case Apply("T", (a,)) if not slices:
                 return self.of(Pick(a, items[::-1] if len(items) == 2 else (ALL, *items)), env)
             case Apply("prod"):
                 first, *rest = self.factors(e, 0, env)
-                if rest and len(self.shape(first, env) or ()) == 2 and items[0] != ALL:
+                axes = len(self.shape(e, env) or ())
+                if (rest and axes == 2 and len(self.shape(first, env) or ()) == 2
+                        and items[0] != ALL and (entries or len(items) == 1)):  # fmt: skip
                     row = Pick(first, items[:1])
                     if len(items) == 1:
                         return self.of(matrix_product([row, *rest]), env)
@@ -342,8 +387,7 @@ class NormalForms:
             case Pick(a, (at,)) if len(items) == 1 and self.is_vector(at, env):
                 return self.of(Pick(a, (Pick(at, items),)), env)
             case Apply("had", (a, b)):
-                shapes = [self.shape(x, env) for x in (e, a, b)]
-                if None not in shapes and len({len(s or ()) for s in shapes}) == 1:
+                if all(self.alike(self.shape(x, env), self.shape(e, env)) for x in (a, b)):
                     x, y = (self.of(Pick(s, items), env) for s in (a, b))
                     return self.times(x, y, env)
             case Bind("sum") if e.index not in free:
@@ -382,6 +426,7 @@ class NormalForms:
         def at(place: Expr) -> Form:
             return self.of(replaced_letter(e.body, e.index, place), env)
 
+        self.used.add(Rule.TELESCOPE)
         body = replaced_letter(e.body, e.index, moved(Idx(e.index), -by))
         out = self.factor(Bind("sum", e.index, e.lower, e.upper, body), env)
         for k in range(abs(by)):  # what comes in at one end, and goes out at the other
