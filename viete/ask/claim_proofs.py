@@ -17,14 +17,14 @@ from viete.rewrite.bounds import Bounds, bounding
 from viete.rewrite.identity import identity
 from viete.rewrite.normal_form import NormalForms, TooLarge
 from viete.rewrite.opening import without_calls
-from viete.rewrite.proof_rules import DEFINITION, PLAIN, Rule
+from viete.rewrite.proof_rules import DEFINITION, PLAIN, ProofRule
 
 
 @dataclass(frozen=True)
 class Proof:
     """Why a claim is always true: the rules that were used, and the names whose equations were."""
 
-    rules: tuple[Rule, ...]
+    rules: tuple[ProofRule, ...]
     definitions: tuple[str, ...]
 
     def __str__(self) -> str:
@@ -57,15 +57,15 @@ def proof_of(card: CardData, claim: Claim) -> Proof | None:
         if found is None:
             return None
         used |= {*found}
-        names |= dict.fromkeys(x.removeprefix(DEFINITION) for x in found if x not in [*Rule])
-    return Proof(tuple(rule for rule in Rule if rule in used), tuple(names))
+        names |= dict.fromkeys(x.removeprefix(DEFINITION) for x in found if x not in [*ProofRule])
+    return Proof(tuple(rule for rule in ProofRule if rule in used), tuple(names))
 
 
 def order(card: CardData, low: Expr, high: Expr, strict: bool) -> tuple[str, ...] | None:
     """The facts by which ``low`` is at most ``high``, or less; None where no proof is found."""
     a, b = bounds(card, low), bounds(card, high)
     if a.most < b.least or (a.most == b.least and not strict):
-        return (Rule.INTERVALS, *a.facts, *b.facts)
+        return (ProofRule.INTERVALS, *a.facts, *b.facts)
     forms = NormalForms(card)
     try:
         apart = forms.formula(forms.of(without_calls(card, Apply("sub", (high, low)))))
@@ -73,7 +73,7 @@ def order(card: CardData, low: Expr, high: Expr, strict: bool) -> tuple[str, ...
         return None
     found = bounds(card, apart)
     if found.least > 0 or (found.least == 0 and not strict):
-        return (*forms.used, Rule.INTERVALS, *found.facts)
+        return (*forms.used, ProofRule.INTERVALS, *found.facts)
     return None if strict else identity(card, low, high)
 
 

@@ -17,7 +17,7 @@ from viete.graph.card import CardData, memoised
 from viete.library.functions import inlined
 from viete.notation.printer import show_symbol
 from viete.notation.tree import MEASURES, Apply, Bind, Expr, Num, Pick, Ref, Symbol, Table
-from viete.rewrite.proof_rules import DEFINITION, Rule, averages, shape
+from viete.rewrite.proof_rules import DEFINITION, ProofRule, averages, shape
 
 Number = Fraction | float  # of floats only the two infinities
 DEEPEST = 40  # definitions within definitions
@@ -38,18 +38,18 @@ class Bounds:
         return self.least == -inf and self.most == inf
 
 
-def known(least: int, most: Number, rule: Rule) -> Bounds:
+def known(least: int, most: Number, rule: ProofRule) -> Bounds:
     """The bounds of a function, by a rule."""
     return Bounds(Fraction(least), Fraction(most) if most != inf else inf, (rule,))
 
 
-FREE, POSITIVE = Bounds(), known(0, inf, Rule.RANGES)
-SIZE, SQUARE = known(0, inf, Rule.SIZES), known(0, inf, Rule.SQUARES)
+FREE, POSITIVE = Bounds(), known(0, inf, ProofRule.RANGES)
+SIZE, SQUARE = known(0, inf, ProofRule.SIZES), known(0, inf, ProofRule.SQUARES)
 KNOWN: Mapping[str, Bounds] = {
-    "softmax": known(0, 1, Rule.SOFTMAX), "cosine": known(-1, 1, Rule.COSINE),
+    "softmax": known(0, 1, ProofRule.SOFTMAX), "cosine": known(-1, 1, ProofRule.COSINE),
     "exp": POSITIVE, "sqrt": POSITIVE, "argmax": SIZE,
-    "arctan": known(-2, 2, Rule.RANGES), "pi": known(3, 4, Rule.RANGES),
-    **dict.fromkeys(("tanh", "erf", "sin", "cos"), known(-1, 1, Rule.RANGES)),
+    "arctan": known(-2, 2, ProofRule.RANGES), "pi": known(3, 4, ProofRule.RANGES),
+    **dict.fromkeys(("tanh", "erf", "sin", "cos"), known(-1, 1, ProofRule.RANGES)),
     **dict.fromkeys(MEASURES, SIZE),
 }  # fmt: skip
 SAME = frozenset(("T", "mean"))  # of which no entry is beyond those of the argument
@@ -104,7 +104,7 @@ class Bounding:
             return (
                 FREE
                 if low is None or high is None
-                else Bounds(low.least, high.most, (Rule.INPUTS,))
+                else Bounds(low.least, high.most, (ProofRule.INPUTS,))
             )
         if e.key not in self.names:
             self.names[e.key] = FREE  # while its own equations are read
@@ -171,7 +171,7 @@ class Bounding:
             case "inner":
                 return summed(times(a, rest[0]))
             case "prod" if averages(self.card, e.args[0]) and shape(self.card, e.args[1]):
-                facts = (*averages(self.card, e.args[0]), Rule.AVERAGES, *rest[0].facts)
+                facts = (*averages(self.card, e.args[0]), ProofRule.AVERAGES, *rest[0].facts)
                 return Bounds(rest[0].least, rest[0].most, facts)
             case "prod":
                 return summed(times(a, rest[0]))
@@ -232,7 +232,7 @@ def power(a: Bounds, k: Expr) -> Bounds:
         low, high = a.least**n, a.most**n
         if a.least >= 0 or n % 2:
             return Bounds(low, high, a.facts)
-        return Bounds(Fraction(0), max(low, high), (*a.facts, Rule.SQUARES))
+        return Bounds(Fraction(0), max(low, high), (*a.facts, ProofRule.SQUARES))
     if isinstance(k, Num) and k.value % 2 == 0:
         return SQUARE
     return Bounds(Fraction(0), inf, a.facts) if a.least >= 0 else FREE

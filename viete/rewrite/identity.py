@@ -19,7 +19,7 @@ from viete.notation.tree import CALL, Apply, Bind, Expr, Idx, Ref, Table, replac
 from viete.rewrite.index_forms import moved
 from viete.rewrite.normal_form import NormalForms, TooLarge
 from viete.rewrite.opening import without_calls
-from viete.rewrite.proof_rules import DEFINITION, Rule
+from viete.rewrite.proof_rules import DEFINITION, ProofRule
 
 MOST_STEPS, MOST_NODES = 25, 800
 BOUNDED = ("softmax", "where")  # of which no infinity comes, or none by itself
@@ -28,8 +28,8 @@ BOUNDED = ("softmax", "where")  # of which no infinity comes, or none by itself
 def identity(card: CardData, left: Expr, right: Expr) -> tuple[str, ...] | None:
     """The facts that make two formulas equal, for all values of their letters.
 
-    These are rules (`Rule`), and definitions of names. None if no proof is found; the formulas may
-    still be equal.
+    These are rules (`ProofRule`), and definitions of names. None if no proof is found; the formulas
+    may still be equal.
     """
     try:
         e = without_calls(card, Apply("sub", (left, right)))
@@ -120,7 +120,7 @@ class Search:
                     return None  # the sum would have the stream itself in it, as it must
                 first = Ref(x.symbol, (moved(loop.lower, -1),))
                 total = Bind("sum", loop.index, loop.lower, loop.upper, added)
-                self.forms.used.add(Rule.TELESCOPE)
+                self.forms.used.add(ProofRule.TELESCOPE)
                 return Apply("add", (first, total))
             bare = [t[0][0] for t, c in form.items() if len(t) == 1 and c == t[0][1] == 1]
             inner = [y for y in bare if isinstance(y, Ref) and y.key in self.known

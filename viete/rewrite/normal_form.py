@@ -18,6 +18,7 @@ from viete.graph.card import CardData
 from viete.graph.sizes import Size
 from viete.notation.substitution import substitute
 from viete.notation.tree import (
+    MEASURES,
     Apply,
     Bind,
     Expr,
@@ -29,6 +30,7 @@ from viete.notation.tree import (
     Table,
     num,
     rebuilt,
+    transform,
 )
 from viete.rewrite.angle_forms import MOST_ANGLES, of_sum, squared_sine
 from viete.rewrite.forms import (
@@ -46,7 +48,7 @@ from viete.rewrite.forms import (
     spelled,
 )
 from viete.rewrite.index_forms import canonical, greatest_offset, indexed, moved, replaced_letter
-from viete.rewrite.proof_rules import Rule, averages, compared
+from viete.rewrite.proof_rules import ProofRule, averages, compared
 
 MOST_TERMS = 100
 ALL = Slice(None, None)
@@ -76,7 +78,7 @@ class NormalForms:
         env = self.types.env if env is None else env
         key = e, e.free <= env.ranges.keys()
         if key not in self.forms:
-            before, self.used = self.used, {Rule.ALGEBRA}
+            before, self.used = self.used, {ProofRule.ALGEBRA}
             try:
                 self.forms[key] = self.made(e, env), frozenset(self.used)
             finally:
@@ -106,7 +108,7 @@ class NormalForms:
             case Apply("prod", (a, b)):
                 if () in (self.shape(a, env), self.shape(b, env)):
                     return self.times(self.of(a, env), self.of(b, env), env)
-                return self.by(Rule.MATRICES, self.bilinear(self.chain, a, b, env))
+                return self.by(ProofRule.MATRICES, self.bilinear(self.chain, a, b, env))
             case Apply("inner", (a, b)) if (shape := self.shape(a, env)) and self.alike(
                 shape, self.shape(b, env)
             ):
@@ -119,9 +121,9 @@ class NormalForms:
                 return self.power(self.of(a, env), Fraction(1, 2), env)
             case Apply("cos" | "sin" as op, (a,)) if len(angle := self.of(a, env)) <= MOST_ANGLES:
                 made = of_sum(op, angle, partial(self.times, env=env), partial(self.circular, env))
-                return self.by(Rule.ANGLES, made)
+                return self.by(ProofRule.ANGLES, made)
             case Apply("T", (a,)):
-                return self.by(Rule.TRANSPOSES, self.linear(self.transposed, a, env))
+                return self.by(ProofRule.TRANSPOSES, self.linear(self.transposed, a, env))
             case Apply("sum", (a,)) if averages(self.card, a):
                 return self.row_sum(a, env)
             case Apply("sum", (a,)) if len(shape := self.shape(a, env) or ()) == 1:
@@ -131,13 +133,15 @@ class NormalForms:
             case Apply("mean", (a,)) if shape := self.shape(a, env):
                 size = self.of(self.card.size_expr(shape[-1]), env)
                 whole = self.of(Apply("sum", (a,)), env)
-                return self.by(Rule.MEANS, self.times(whole, self.power(size, -ONE, env), env))
+                return self.by(ProofRule.MEANS, self.times(whole, self.power(size, -ONE, env), env))
             case Pick(value, items):
                 at = tuple(indexed(x) for x in items)
                 made = self.linear(lambda x, env: self.picked(x, at, env), value, env)
-                return self.by(Rule.ENTRIES, made)
+                return self.by(ProofRule.ENTRIES, made)
+            case Apply(op) if op in MEASURES and (known := self.measured(e, env)) != e:
+                return self.of(known, env)
             case Bind("sum"):
-                return self.by(Rule.SUMS, self.summed(e, env))
+                return self.by(ProofRule.SUMS, self.summed(e, env))
         return self.factor(self.opaque(e, env), env)
 
     def opaque(self, e: Expr, env: TypeEnv) -> Expr:
@@ -212,7 +216,7 @@ class NormalForms:
             del powers[f]
         sines = [f for f, p in powers.items() if squared_sine(f, p)]
         for sine in sines:
-            self.used.add(Rule.CIRCLE)
+            self.used.add(ProofRule.CIRCLE)
             powers[sine] -= 2
         plain: Form = {ordered((f, p) for f, p in powers.items() if p): ONE}
         for sine in sines:
@@ -225,7 +229,7 @@ class NormalForms:
 
     def power(self, form: Form, p: Fraction, env: TypeEnv) -> Form:
         """A form to a power; for a single term factor by factor, if none of them has a sign."""
-        self.used.add(Rule.POWERS)
+        self.used.add(ProofRule.POWERS)
         if p.denominator == 1 and p > 0 and len(form) <= 6:
             return reduce(lambda a, b: self.times(a, b, env), [form] * int(p))
         common, rest = content(form)
@@ -249,7 +253,9 @@ class NormalForms:
 
     def inner(self, size: Size, a: Expr, b: Expr, env: TypeEnv) -> Form:
         """The sum of all entries of the product of two vectors of this size."""
-        return self.by(Rule.INNER, self.bilinear(partial(self.total, size), a, b, env, spread=True))
+        return self.by(
+            ProofRule.INNER, self.bilinear(partial(self.total, size), a, b, env, spread=True)
+        )
 
     def bilinear(
         self, rule: Callable[[Expr, Expr, TypeEnv], Form], a: Expr, b: Expr, env: TypeEnv,
@@ -394,6 +400,17 @@ class NormalForms:
                 return self.of(e.over([*(e.ranges or ()), Pick(e.body, items)]), env)
         return self.factor(Pick(e, items), env)
 
+    def measured(self, e: Expr, env: TypeEnv) -> Expr:
+        """A formula with sizes for ``rows(x)`` and the like, which functions written out have."""
+
+        def rule(x: Expr) -> Expr | None:
+            if not (isinstance(x, Apply) and x.op in MEASURES):
+                return None
+            shape = self.shape(x.args[0], env)
+            return self.card.size_expr(shape[-1 if x.op == "cols" else 0]) if shape else None
+
+        return transform(e, rule)
+
     # -- sums over letters -------------------------------------------------------------------------
 
     def summed(self, e: Bind, env: TypeEnv) -> Form:
@@ -401,9 +418,12 @@ class NormalForms:
         bounds = e.ranges or self.card.ranges.get(e.index)
         if bounds is None:
             return self.factor(e, env)
-        lower, upper = bounds
+        lower, upper = (self.measured(x, env) for x in bounds)
         e = Bind("sum", e.index, lower, upper, e.body)
-        inner = self.types.inside(e, env)
+        try:
+            inner = self.types.inside(e, env)
+        except Mismatch:  # its range is no size here
+            return self.factor(e, env)
         out: Form = {}
         for term, c in self.of(e.body, inner).items():
             fixed = tuple((x, p) for x, p in term if e.index not in x.free)
@@ -426,7 +446,7 @@ class NormalForms:
         def at(place: Expr) -> Form:
             return self.of(replaced_letter(e.body, e.index, place), env)
 
-        self.used.add(Rule.TELESCOPE)
+        self.used.add(ProofRule.TELESCOPE)
         body = replaced_letter(e.body, e.index, moved(Idx(e.index), -by))
         out = self.factor(Bind("sum", e.index, e.lower, e.upper, body), env)
         for k in range(abs(by)):  # what comes in at one end, and goes out at the other

@@ -18,7 +18,7 @@ from viete.notation.tree import Apply, Expr, Pick, Ref
 DEFINITION = "the definition of "  # with which a fact begins that is no rule
 
 
-class Rule(StrEnum):
+class ProofRule(StrEnum):
     """A rule of proofs, by what it says."""
 
     ALGEBRA = "sums and products are multiplied out"
@@ -47,8 +47,8 @@ COMPARING = COMPARISONS | {"argmax"}
 
 # What is not worth a word to a reader who sees the equations.
 PLAIN = frozenset((
-    Rule.ALGEBRA, Rule.MATRICES, Rule.INNER, Rule.TRANSPOSES, Rule.POWERS, Rule.MEANS, Rule.ENTRIES,
-    Rule.SUMS, Rule.INTERVALS,
+    ProofRule.ALGEBRA, ProofRule.MATRICES, ProofRule.INNER, ProofRule.TRANSPOSES,
+    ProofRule.POWERS, ProofRule.MEANS, ProofRule.ENTRIES, ProofRule.SUMS, ProofRule.INTERVALS,
 ))  # fmt: skip
 
 
@@ -58,12 +58,12 @@ def averages(card: CardData, e: Expr) -> tuple[str, ...]:
     Such are a softmax, a value defined as one, and rows of such a matrix, but no part of a row; for
     all else there are no facts.
     """
-    facts: tuple[str, ...] = (Rule.ROWS,)
+    facts: tuple[str, ...] = (ProofRule.ROWS,)
     if isinstance(e, Pick) and len(e.items) == 1 and len(shape(card, e.value) or ()) == 2:
         e = e.value
     if isinstance(e, Ref):
         made = [x.right for x in (*card.equations, *card.derived) if x.name == e.key]
-        facts = (Rule.ROWS, f"{DEFINITION}{show_symbol(e.symbol, 'unicode')}")
+        facts = (ProofRule.ROWS, f"{DEFINITION}{show_symbol(e.symbol, 'unicode')}")
         e = made[0] if len(made) == 1 else e
     return facts if card.library_name(e) == "softmax" and wide(card, e) else ()
 
@@ -122,4 +122,4 @@ def comparisons(card: CardData) -> dict[Expr, frozenset[str]]:
     return {}
 
 
-__all__ = ["DEFINITION", "PLAIN", "Rule", "averages", "compared", "shape"]
+__all__ = ["DEFINITION", "PLAIN", "ProofRule", "averages", "compared", "shape"]
