@@ -78,7 +78,7 @@ def test_a_loss_of_its_own_is_the_mean_over_the_batch() -> None:
         weights, batch = made_weights(model), dict(made("dialog-transformer")[3])
         if new == weighted:
             batch["w"] = np.random.default_rng(0).random((3, 5))
-        module = model.to_torch(weights)
+        module = model.to_torch(weights, mean="texts")
         wanted, _ = EvaluatedGradients(model)(None, weights, **batch)
         assert near(called(module, batch)[1].detach(), wanted)
 

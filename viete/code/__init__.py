@@ -43,7 +43,8 @@ def export(card: CardData, to: str, of: str | None = None, corpus: Corpus | None
         from viete.code.javascript.module import javascript_module
 
         return javascript_module(card, of)
-    ready = prepared(card, of, backward=False, autograd=True)
+    mean = "targets" if to == "torch" else "texts"  # of a batch, which only PyTorch's modules take
+    ready = prepared(card, of, backward=False, autograd=True, mean=mean)
     if to == "torch":
         from viete.code.torch_module import TorchModule
 

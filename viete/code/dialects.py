@@ -27,6 +27,8 @@ SPELLINGS: dict[str, tuple[str, str, str]] = {
     "held": ("{0}", "jax.lax.stop_gradient({0})", "{0}.detach()"),
     "cross_entropy": (HAND, HAND, HAND),
     "cross_entropy_some": (HAND, HAND, ""),
+    "weighted_loss": ("", "", HAND),
+    "over_targets": ("", "", HAND),
     "sigmoid": ("", "jax.nn.sigmoid({0})", "torch.sigmoid({0})"),
     "ReLU": ("", "jax.nn.relu({0})", "functional.relu({0})"),
     "GELU": ("", "jax.nn.gelu({0}, approximate=False)", "functional.gelu({0})"),
@@ -48,7 +50,8 @@ SPELLINGS: dict[str, tuple[str, str, str]] = {
     "erf": (HAND, "", ""),
     "inside": (HAND, HAND, HAND),
 }  # fmt: skip
-HELPERS = ("beside", "entries", "erf", "inside")  # which are not functions of the notation
+# Those that are not functions of the notation.
+HELPERS = ("beside", "entries", "erf", "inside", "over_targets")
 
 
 class Dialect:

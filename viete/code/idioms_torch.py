@@ -37,7 +37,22 @@ def top(z: Array, k: int) -> Array:
 def cross_entropy(z: Array, t: Array) -> Array:
     """Mean negative log-probability of the targets t, for each sequence; -100 is not a target."""
     each = functional.cross_entropy(z.flatten(0, -2), t.flatten(), reduction="none")
-    return each.reshape(t.shape).sum(-1) / (t != -100).sum(-1)
+    count = (t != -100).sum(-1)
+    mean = each.reshape(t.shape).sum(-1) / count.clamp(min=1)
+    return torch.where(count > 0, mean, torch.nan)
+
+
+def weighted_loss(z: Array, t: Array, w: Array) -> Array:
+    """The cross-entropy with weights w of the positions, for each sequence; -100 is no target."""
+    each = functional.cross_entropy(z.flatten(0, -2), t.flatten(), reduction="none")
+    count = (w * (t != -100)).sum(-1)
+    mean = (w * each.reshape(t.shape)).sum(-1) / torch.where(count == 0, 1, count)
+    return torch.where(count == 0, torch.nan, mean)
+
+
+def over_targets(loss: Array, count: Array) -> Array:
+    """The mean over the targets of all sequences; a sequence without any adds nothing."""
+    return torch.where(count == 0, 0, loss * count).sum() / count.sum()
 
 
 def beside(*parts: Array) -> Array:

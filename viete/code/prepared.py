@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 
 from viete.errors import VieteError
 from viete.evaluate.schedule import program
+from viete.evaluate.shares import targets_of
 from viete.graph.card import CardData, Equation, Input
 from viete.graph.dependence import backward_slice, names_read
 from viete.graph.distinct import distinct
-from viete.notation.tree import Ref
+from viete.notation.tree import Expr, Ref, Symbol
 from viete.rewrite.adjoint import grad
 from viete.rewrite.adjoint.double_where import double_where
 from viete.rewrite.adjoint.grad import forward_pass, with_loss, with_own_loss
@@ -20,7 +21,8 @@ class Prepared:
     """A card to export: ``forward`` computes ``output``; ``loss`` also needs equations ``more``.
 
     ``added``: the loss is not the card's. ``backward`` are the equations of all derivatives, of the
-    model that has them too.
+    model that has them too. ``count`` is the number of targets of a text, where the loss of a batch
+    is a mean over all targets.
     """
 
     model: CardData
@@ -30,6 +32,7 @@ class Prepared:
     more: tuple[Equation, ...]
     backward: tuple[Equation, ...] = ()
     added: bool = False
+    count: Ref | None = None
 
     @property
     def left_out(self) -> list[Equation]:
@@ -44,10 +47,13 @@ class Prepared:
         return sorted(found, key=lambda i: i.default is not None)
 
 
-def prepared(card: CardData, of: str | None, backward: bool, autograd: bool = False) -> Prepared:
+def prepared(
+    card: CardData, of: str | None, backward: bool, autograd: bool = False, mean: str = "texts"
+) -> Prepared:
     """The model ready for export; with ``backward`` there is a loss and its derivatives.
 
-    With ``autograd`` the target's library differentiates the equations.
+    With ``autograd`` the target's library differentiates the equations. ``mean`` says whether the
+    loss of a batch is a mean over 'targets' or 'texts'.
 
     Raises VieteError for a dimension without a value, for a card without a value to give back,
     and, with ``backward``, as `grad` does.
@@ -80,4 +86,14 @@ def prepared(card: CardData, of: str | None, backward: bool, autograd: bool = Fa
     first = backward_slice(ahead, [output.key])
     both = backward_slice(ahead, [output.key] + ([loss.key] if loss else []))
     second = [e for e in both if e not in first]
-    return Prepared(card, output, loss, tuple(first), tuple(second), back, added)
+    out = Prepared(card, output, loss, tuple(first), tuple(second), back, added)
+    number = targets_of(card, loss, always=True) if loss and mean == "targets" else None
+    return out if number is None else with_count(out, number)
+
+
+def with_count(p: Prepared, number: Expr) -> Prepared:
+    """The same step, whose last equation counts the targets of a text."""
+    left = Ref(Symbol("value", p.model.fresh("count", "number", "c", "m")))
+    e = Equation(left, number, part=(p.more or p.forward)[-1].part)
+    model = replace(p.model, equations=(*p.model.equations, e))
+    return replace(p, model=model, more=(*p.more, e), count=left)

@@ -179,8 +179,12 @@ class TorchModule(Target):
         return f"{self.p.output.key} {shape}" + "; with targets also the loss" * loss
 
     def closing(self) -> list[str]:
-        # One number of a batch, the mean over its sequences.
-        return [f"        return {self.output}, {self.loss}.mean()"]
+        # One number of a batch, the mean over its targets or its sequences.
+        if self.p.count is None:
+            return [f"        return {self.output}, {self.loss}.mean()"]
+        count = self.body.names.symbol(self.p.count.symbol)
+        mean = self.body.lowering.functions.helper("over_targets")
+        return [f"        return {self.output}, {mean}({self.loss}, {count})"]
 
     def renamed(self) -> list[str]:
         """The mapping from Viète's names to those of the state_dict."""

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from viete.analysis.def_use import LOSSES
 from viete.code.expression import ATOM, LEAD, Axes, Code, CodeEnv, CodeLetter, together
 from viete.code.lowering import Lowering
 from viete.errors import VieteError
@@ -198,13 +199,14 @@ class Products(Lowering):
 
     def call(self, e: Apply, env: CodeEnv) -> Code:
         """A cross-entropy is one number for each sequence of a batch."""
-        if self.card.library_name(e) != "cross_entropy":
+        if self.card.library_name(e) not in LOSSES:
             return super().call(e, env)
         args = [self.of(a, env) for a in e.args]
         if any(c.lead not in ((), (LEAD,)) for c in args):
             raise VieteError("a loss for each of a family")
         name, _ = self.functions(e, args, env)
-        return Code(f"{name}({', '.join(c.text for c in args)})", axes=args[0].lead)
+        lead = together([c.lead for c in args])
+        return Code(f"{name}({', '.join(c.text for c in args)})", axes=lead)
 
 
 def heads_of_one(a: Code, b: Code) -> bool:

@@ -118,8 +118,9 @@ class Card(CardData, Verbs):
         return sample(self, weights, prompt, **options)
 
     def planned(
-        self, weights: Mapping[str, Any], of: str | None = None, compute: Any = None
-    ) -> Engine:
+        self, weights: Mapping[str, Any], of: str | None = None, compute: Any = None,
+        mean: str = "targets",
+    ) -> Engine:  # fmt: skip
         """Plan a training step: the loss and its gradients, in memory that is laid out once.
 
         >>> step = card.planned(weights)  # doctest: +SKIP
@@ -128,33 +129,37 @@ class Card(CardData, Verbs):
         (4, 256, 64)
 
         ``weights``, of NumPy or PyTorch, are copied. ``of`` names the loss, as for `grad`.
-        ``compute`` is the precision of matrix products, such as ``torch.bfloat16``.
+        ``compute`` is the precision of matrix products, such as ``torch.bfloat16``. The loss of a
+        batch is the mean over the targets of all texts, or with ``mean="texts"`` over texts.
         """
         from viete.evaluate.plan.engine import Engine
 
-        return Engine(self, weights, of, compute)
+        return Engine(self, weights, of, compute, mean=mean)
 
     def to_torch(
-        self, weights: Mapping[str, Any] | None = None, of: str | None = None
-    ) -> torch.nn.Module:
+        self, weights: Mapping[str, Any] | None = None, of: str | None = None,
+        mean: str = "targets",
+    ) -> torch.nn.Module:  # fmt: skip
         """Make a ``torch.nn.Module``. Its forward is the source that `export` writes.
 
         >>> module = read("gpt2").to_torch()  # doctest: +SKIP
         >>> logits = module(tokens)                   # (batch, n) → (batch, n, V)  # doctest: +SKIP
-        >>> logits, loss = module(tokens, targets)  # the mean over the batch  # doctest: +SKIP
+        >>> logits, loss = module(tokens, targets)  # over all targets  # doctest: +SKIP
         >>> module.weights()["W_Q^{1,h}"].shape       # the parameter itself  # doctest: +SKIP
         torch.Size([12, 768, 64])
 
         ``weights``, of NumPy or PyTorch by the names of `parameter_shapes`, are copied, with their
         precision and device. Without them, PyTorch draws random ones as the card says. ``of`` names
-        the loss, as for `export`. Attention uses PyTorch's fused kernel where nothing else reads
-        the attention pattern. The module applies no dropout; ``viete train`` does.
+        the loss, as for `export`. The loss of a batch is the mean over the targets of all texts,
+        where -100 is none; with ``mean="texts"`` it is the mean over texts. Attention uses
+        PyTorch's fused kernel where nothing else reads the attention pattern. The module applies no
+        dropout; ``viete train`` does.
 
         Raises VieteError for weights that do not fit, and as `export` does.
         """
         from viete.train.module import to_torch
 
-        return to_torch(self, weights, of)
+        return to_torch(self, weights, of, mean)
 
     def check(
         self, weights: Any = None, *claims: str | Path, tokens: Any = None, texts: Any = None,

@@ -210,15 +210,15 @@ class Model(Searching, LikeModules, Verbs, Generic[C]):
         card, options = self.with_hooks(self.with_inputs(options))
         return sample(card, self.weights, ids, **options)
 
-    def planned(self, of: str | None = None, compute: Any = None) -> Engine:
+    def planned(self, of: str | None = None, compute: Any = None, mean: str = "targets") -> Engine:
         """Plan a training step, with a copy of the weights; see `Card.planned`."""
-        return Engine(self.card, self.weights, of, compute)
+        return Engine(self.card, self.weights, of, compute, mean=mean)
 
-    def to_torch(self, of: str | None = None) -> torch.nn.Module:
+    def to_torch(self, of: str | None = None, mean: str = "targets") -> torch.nn.Module:
         """Make a ``torch.nn.Module`` with a copy of the weights; see `Card.to_torch`."""
         from viete.train.module import to_torch
 
-        return to_torch(self.card, self.weights, of)
+        return to_torch(self.card, self.weights, of, mean)
 
     def check(
         self, *claims: str | Path, tokens: Any = None, texts: Any = None, against: Any = None,

@@ -44,7 +44,7 @@ class ModuleEngine(LossEngine):
         self.call = self.compile(self.net)
 
     def build(self, weights: Mapping[str, Tensor], compiled: bool) -> nn.Module:
-        return to_torch(self.model, weights)
+        return to_torch(self.model, weights, mean="texts")  # their portions are in the card
 
     def flatten(self) -> None:
         """Move all parameters into one vector, and allocate one for their gradients."""

@@ -72,7 +72,7 @@ class PlannedEngine(Engine, LossEngine):
     """
 
     def __init__(self, model: CardData, card: CardData, weights: Mapping[str, Array]) -> None:
-        super().__init__(model, weights)
+        super().__init__(model, weights, mean="texts")  # their portions are in the card
         self.card = card
 
     def __call__(self, tokens: Array, /, **inputs: Array) -> float:

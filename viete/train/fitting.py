@@ -29,7 +29,7 @@ def with_loss(card: CardData) -> CardData:
 
     Raises VieteError for a card without a loss or logits.
     """
-    found = with_own_loss(card)
+    found = with_own_loss(card, "loss")  # L would hide a card's number of layers, as in x^L
     if found is None:
         raise VieteError(
             f"{card.title} has no loss to train by, and no logits to make one from; add an "

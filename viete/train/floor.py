@@ -4,11 +4,12 @@ Where a text continues in several ways after the same beginning, the best model 
 frequency. So the floor is the conditional entropy of the next token given its whole prefix, from
 the first token of the sequence or window on:
 
-    sum_{prefix, token} m(prefix, token) log(m(prefix) / m(prefix, token)) / sequences
+    sum_{prefix, token} m(prefix, token) log(m(prefix) / m(prefix, token)) / m(all)
 
-where m counts as the loss does: a sequence is a mean over its positions. It is exact for the
-sequences or windows from which training batches are drawn. The mean loss of an epoch cannot be
-below it; the loss of a single batch can.
+where m counts as the loss does: the mean over all targets, or over sequences that are each a mean
+over its targets. It is exact for the
+sequences or windows from which training batches are drawn. The mean loss of an epoch, with every
+target counted alike, cannot be below it; the loss of a single batch can.
 """
 
 from __future__ import annotations
@@ -32,13 +33,14 @@ def loss_floor(batches: Batches) -> float | None:
     starts, ends = batches.spans()
     counts = batches.data.own if batches.settings.loss_on == "assistant" else None
     if counts is None:
-        mass = 1.0 / (ends - starts - 1)
+        total = ends - starts - 1
     else:
         before = np.concatenate([[0], np.cumsum(counts)])
         total = before[ends] - before[starts + 1]
         starts, ends, total = (x[total > 0] for x in (starts, ends, total))
-        mass = 1.0 / total
-    return entropy(batches.data.ids, starts, ends, mass, counts) / max(1, len(starts))
+    every = batches.takes.weights is not None and batches.settings.mean == "targets"
+    mass = np.ones(len(total)) if every else 1.0 / total
+    return entropy(batches.data.ids, starts, ends, mass, counts) / max(1, (mass * total).sum())
 
 
 def entropy(ids: Ids, starts: Ids, ends: Ids, mass: np.ndarray, counts: Ids | None) -> float:

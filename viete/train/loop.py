@@ -143,11 +143,12 @@ class Training:
         """Take one step of the optimiser."""
         s, gradient = self.settings, self.engine.flat_gradient
         first = self.step * s.accumulate
-        self.loss = self.forward_and_back(first)
+        batches = self.step_batches(first)
+        self.loss = self.forward_and_back(batches[0])
         if self.total is not None:
             self.total[...] = gradient
-            for k in range(first + 1, first + s.accumulate):
-                self.loss += self.forward_and_back(k)
+            for batch in batches[1:]:
+                self.loss += self.forward_and_back(batch)
                 self.total += gradient
             self.loss /= s.accumulate
             self.total /= s.accumulate
@@ -157,16 +158,15 @@ class Training:
         self.gradient_norm = self.engine.norm(gradient)
         if not math.isfinite(self.gradient_norm):
             what = f"the gradient of step {self.step + 1} is {self.gradient_norm}"
-            raise self.not_finite(what, self.engine.model, self.batch(first))
+            raise self.not_finite(what, self.engine.model, batches[0])
         if s.clip:
             clip_norm(gradient, self.gradient_norm, s.clip, self.engine.spread)
         self.job.optimiser(gradient, learning_rate(s, self.step))
         self.step += 1
         self.divergence.add(self.step, self.loss)
 
-    def forward_and_back(self, k: int) -> float:
-        """The loss on batch k; its gradients are left in the engine."""
-        batch = self.batch(k)
+    def forward_and_back(self, batch: dict[str, Any]) -> float:
+        """The loss on a batch; its gradients are left in the engine."""
         tokens, *rest = batch
         self.tokens += math.prod(batch[tokens].shape[:2])
         loss = self.engine(batch[tokens], **{name: batch[name] for name in rest})
@@ -175,12 +175,20 @@ class Training:
             raise self.not_finite(what, self.engine.model, batch)
         return loss
 
-    def batch(self, k: int) -> dict[str, Any]:
-        """Batch k, with masks for dropout."""
-        batch = self.job.batches.batch(k)
+    def step_batches(self, first: int) -> list[dict[str, Any]]:
+        """The batches of a step from number ``first`` on, with masks and the portions of texts."""
+        numbers, shares = range(first, first + self.settings.accumulate), self.job.shares
+        batches = [self.job.batches.batch(k) for k in numbers]
+        if shares is not None:
+            rows = [len(next(iter(batch.values()))) for batch in batches]
+            total = sum(shares.total(batch) for batch in batches) / len(batches)
+            batches = [shares.of(b, total / n) for b, n in zip(batches, rows, strict=True)]
+        return [{**b, **self.drawn(k, b)} for k, b in zip(numbers, batches, strict=True)]
+
+    def drawn(self, k: int, batch: dict[str, Any]) -> dict[str, Any]:
+        """The masks for dropout in batch k."""
         rows, length = next(iter(batch.values())).shape[:2]
-        masks = self.job.masks.draw(self.settings.seed, k, length, rows, self.settings.dtype)
-        return {**batch, **masks}
+        return self.job.masks.draw(self.settings.seed, k, length, rows, self.settings.dtype)
 
     def not_finite(self, what: str, card: CardData, batch: dict[str, Any]) -> VieteError:
         """The error for a loss, a gradient or weights that are not finite."""
@@ -231,7 +239,7 @@ class Training:
             self.metrics(self.step, **values)
 
     def validate(self) -> None:
-        """Measure the mean loss over sequences of the validation part, the same every time."""
+        """Measure the mean loss on sequences of the validation part, the same every time."""
         batches = self.job.validation
         if batches is None:
             return
@@ -240,15 +248,24 @@ class Training:
         self.progress.line(f"step {self.step:>6}  validation loss {self.validation:.6f}")
 
     def mean_loss(self, batches: AnyBatches) -> float:
-        total, count = 0.0, 0
+        total, count = 0.0, 0.0
+        shares = self.job.shares
+        card = self.job.model if shares is None else shares.card
         for batch in batches.evaluation(self.settings.eval_sequences):
             tokens, *rest = batch
-            rows = len(batch[tokens])
+            weight = float(len(batch[tokens]))
+            if shares is not None:
+                weight, batch = shares.total(batch), shares.of(batch)
+                rest.append(shares.name)
+            if not weight:  # no text with a target
+                continue
             loss = self.engine.evaluate(batch[tokens], **{name: batch[name] for name in rest})
             if not math.isfinite(loss):
                 what = f"the validation loss after step {self.step} is {loss}"
-                raise self.not_finite(what, self.job.model, batch)
-            total, count = total + rows * loss, count + rows
+                raise self.not_finite(what, card, batch)
+            total, count = total + weight * loss, count + weight
+        if not count:
+            raise VieteError("no text of the validation part has a word that counts in the loss")
         return total / count
 
     def save(self) -> None:

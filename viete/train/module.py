@@ -52,11 +52,12 @@ class CardModule:
 
 
 def to_torch(
-    card: CardData, weights: Mapping[str, Any] | None = None, of: str | None = None
-) -> nn.Module:
+    card: CardData, weights: Mapping[str, Any] | None = None, of: str | None = None,
+    mean: str = "targets",
+) -> nn.Module:  # fmt: skip
     """The module of a card; see `viete.Card.to_torch`."""
     if weights is None:
-        return kind_of(card, of)()
+        return kind_of(card, of, mean)()
     shapes = parameter_shapes(card)
     given = {name: tensor(name, w) for name, w in by_own_names(card, weights, shapes).items()}
     for name, shape in shapes.items():
@@ -67,23 +68,23 @@ def to_torch(
     if odd := sorted(given.keys() - shapes.keys()):
         raise VieteError(f"{card.title} has no weight {odd[0]}")
     first = next(iter(given.values()))
-    module = empty(card, of).to(first.dtype).to_empty(device=first.device)
+    module = empty(card, of, mean).to(first.dtype).to_empty(device=first.device)
     with torch.no_grad():
         for name, parameter in module.weights().items():
             parameter.copy_(given[name])
     return module
 
 
-def empty(card: CardData, of: str | None = None) -> Any:
+def empty(card: CardData, of: str | None = None, mean: str = "targets") -> Any:
     """The module with parameters that have shapes but no memory."""
-    made = kind_of(card, of)
+    made = kind_of(card, of, mean)
     with torch.device("meta"):  # nothing is drawn that is then replaced
         return made()
 
 
-def kind_of(card: CardData, of: str | None) -> type[nn.Module]:
+def kind_of(card: CardData, of: str | None, mean: str) -> type[nn.Module]:
     """The class of a card's modules."""
-    writer = TorchModule(prepared(card, of, backward=False, autograd=True))
+    writer = TorchModule(prepared(card, of, backward=False, autograd=True, mean=mean))
     names = tuple(parameter_shapes(card))
     return kind(writer.text(), names, tuple(writer.arguments().items()))
 

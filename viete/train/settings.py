@@ -128,6 +128,10 @@ class Settings:
         FROM_1,
         began=True,
     )
+    mean: str = setting(
+        STEP, "targets", "Over what the loss of a batch is a mean: targets or texts.",
+        one_of("targets", "texts"), began=True,
+    )  # fmt: skip
     accumulate: int = setting(
         STEP, 1, "Batches whose gradients are averaged for one step.", FROM_1, began=True
     )

@@ -32,6 +32,7 @@ from viete.evaluate.initial_weights import initial_weight, literal_weights
 from viete.evaluate.inputs import writable
 from viete.evaluate.memory import check_room, counted
 from viete.evaluate.schedule import parameter_shapes, program
+from viete.evaluate.shares import Shares, shares
 from viete.formats.tensors import on_device, require
 from viete.graph.card import CardData
 from viete.model import checkpoints
@@ -88,6 +89,7 @@ class Job:
     validation: AnyBatches | None
     engine: LossEngine
     masks: Masks
+    shares: Shares | None  # where the loss of a batch is a mean over targets
     optimiser: Adam
     last: Checkpoint | None
     lock: BinaryIO | None  # of the process that writes
@@ -154,7 +156,7 @@ def begin(settings: Settings, card: CardData, run: Path) -> Job:
             found = build_job(settings, run, None, lock)
         except VieteError as error:
             if error.where is not None and error.where.file == str(run / CARD):
-                masked_engine(settings, card, None)  # raises the same in the user's card
+                masked_engine(settings, card, None, None)  # raises the same in the user's card
             raise
         return replace(found, skipped=documents.skipped, start=stack.pop_all())
 
@@ -202,7 +204,8 @@ def build_job(settings: Settings, run: Path, last: Checkpoint | None, lock: Bina
     model = read(run / CARD)
     vocabulary = load_vocabulary(run / "tokenizer.json")
     check_batch(settings, model)
-    masks, engine = masked_engine(settings, model, last)
+    shared = shares(model) if settings.mean == "targets" else None
+    masks, engine = masked_engine(settings, model, shared, last)
     tokens = encode_data(settings, run, vocabulary, last)  # last, since it takes longest to fail
 
     count = None if tokens.starts is None else len(tokens.starts) - 1
@@ -223,7 +226,7 @@ def build_job(settings: Settings, run: Path, last: Checkpoint | None, lock: Bina
                   engine.weights)  # fmt: skip
     held_out = validation[0] if validation else None
     return Job(settings, run, model, card_digest(run), vocabulary, batches, held_out, engine,
-               masks, adam, last, lock, team())  # fmt: skip
+               masks, shared, adam, last, lock, team())  # fmt: skip
 
 
 def batches_of(
@@ -247,7 +250,7 @@ def check_batch(settings: Settings, card: CardData) -> None:
 
 
 def masked_engine(
-    settings: Settings, card: CardData, last: Checkpoint | None
+    settings: Settings, card: CardData, shared: Shares | None, last: Checkpoint | None
 ) -> tuple[Masks, LossEngine]:
     """The masks and engine of a card, with its first weights or a checkpoint's."""
     parts = team().size if settings.shard else 1
@@ -257,6 +260,7 @@ def masked_engine(
     def weight(name: str) -> np.ndarray:
         return found[name].astype(settings.dtype) if name in found else draw(name)
 
+    card = card if shared is None else shared.card
     masks, weights = with_masks(card), LazyArrays(parameter_shapes(card), weight)
     return masks, make_engine(settings.engine, masks.model, card, weights, settings.device,
                               settings.bf16, settings.compile, settings.shard)  # fmt: skip

@@ -61,7 +61,7 @@ class ShardedEngine(ModuleEngine):
     def build(self, weights: Mapping[str, Any], compiled: bool) -> nn.Module:
         """The module, with this process's parts of the weights."""
         self.dtype = tensor(next(iter(weights.values()))).dtype
-        net = empty(self.model).to(self.dtype)
+        net = empty(self.model, mean="texts").to(self.dtype)
         whole = {name: tuple(p.shape) for name, p in net.weights().items()}
         if single := [name for name, shape in whole.items() if not shape]:
             raise VieteError(

@@ -21,6 +21,7 @@ from viete.evaluate.plan.node import FLOAT, HALF, INT, Node
 from viete.evaluate.plan.recorder import Recorder, uncollected
 from viete.evaluate.plan.workers import Workers
 from viete.evaluate.schedule import Member, Program, recent
+from viete.evaluate.shares import shares
 from viete.evaluate.spelling import by_own_names
 from viete.graph.card import CardData
 
@@ -39,13 +40,18 @@ class Engine:
     the loss, as in `viete.rewrite.adjoint.grad`; ``piece`` is the number of positions that go
     through the equations at a time, by default as many as keep their values near the processor;
     ``threads`` is the number of pieces at once, by default as many as the array library has
-    threads. Sums are in the same order every time.
+    threads. Sums are in the same order every time. ``mean`` says over what the loss of a batch is a
+    mean, 'targets' or 'texts'.
     """
 
     def __init__(
         self, card: CardData, weights: Mapping[str, Array], of: str | None = None,
         compute: Any = None, piece: int | None = None, threads: int | None = None,
+        mean: str = "targets",
     ) -> None:  # fmt: skip
+        self.portions = shares(card, of) if mean == "targets" else None
+        if self.portions is not None:
+            card, of = self.portions.card, self.portions.loss.key
         equations = Gradients(card, of)
         self.model, self.loss = card, equations.loss
         self.program, self.members = equations.program, equations.members
@@ -76,12 +82,14 @@ class Engine:
         self.flat_gradient, self.gradients = self.shares[0].flat, self.shares[0].gradients
 
     def __call__(self, tokens: Any, /, **inputs: Any) -> float:
-        """The mean loss over the sequences; ``gradients`` are filled with its derivatives.
+        """The mean loss over the targets or texts; ``gradients`` get its derivatives.
 
         Raises VieteError for inputs that do not fit.
         """
         if tokens is not None:
             inputs = {self.model.inputs[0].name: tokens, **inputs}
+        if self.portions is not None and self.portions.name not in inputs:
+            inputs = self.portions.of(by_own_names(self.model, inputs, self.program.inputs))
         fed = Feeding(self.program, inputs, self.like)
         if self.half:
             self.workers.spread(self.convert, len(self.flat))

@@ -165,8 +165,10 @@ def with_loss(card: CardData, of: str | Expr | None) -> tuple[CardData, Ref]:
 
 
 @memoised
-def with_own_loss(card: CardData) -> tuple[CardData, Ref] | None:
+def with_own_loss(card: CardData, called: str = "L") -> tuple[CardData, Ref] | None:
     """The model and its loss, or else the cross-entropy of its logits and targets, an input.
+
+    That is ``called`` by this name, if it is free.
 
     None where it has neither. Raises VieteError for logits that are not a row for each position.
     """
@@ -183,7 +185,7 @@ def with_own_loss(card: CardData) -> tuple[CardData, Ref] | None:
         )
     rows, columns = map(card.size_expr, shape)
     name = card.fresh("y", "target", "targets", "wanted")
-    loss = card.fresh("L", "loss", "objective")
+    loss = card.fresh(called, "loss", "objective")
     y = Symbol("input", name)
     item = Input(y, (rows,), num(0), Apply("sub", (columns, num(1))), None,
                  "targets: the next tokens")  # fmt: skip
