@@ -655,3 +655,35 @@ def test_an_article_keeps_the_words_and_the_weights(form: str) -> None:
     assert swap[form] in text and "$I$" in text and "Vocabulary" in text
     document = write_architecture(vt.read("letters-attention"), "latex")
     assert swap["latex"] in document and r"\texttt{a} \texttt{b}" in document
+
+
+@pytest.mark.parametrize("loss", ["cross_entropy(x; t - 1)", "cross_entropy(x; t + 1)"])
+def test_a_target_outside_is_refused_or_nan(loss: str) -> None:
+    """A target of -1 is not counted from the end, in any language."""
+    card = vt.read(rf"""
+# Targets outside
+## Dimensions
+| symbol | value |
+| --- | --- |
+| $n$ | $≤ 6$ |
+## Inputs
+- $t ∈ \{{0, …, 1\}}^n$
+## Parameters
+| symbol | shape |
+| --- | --- |
+| $E$ | $2 × 2$ |
+## Forward pass
+1. $x = E[t]$
+2. $L = {loss}$
+""")
+    E, t = np.array([[1.0, 2.0], [3.0, 5.0]]), np.array([0, 1, 0])
+    with pytest.raises(VieteError, match="outside 0 to 1"):
+        card.run(t, {"E": E})
+    with pytest.raises(IndexError, match="outside 0 to 1"):
+        loaded(card.export("numpy"))["forward"](t, E=E)
+    jax = pytest.importorskip("jax")
+    found = loaded(card.export("jax"))["forward"](jax.numpy.asarray(t), E=jax.numpy.asarray(E))
+    assert np.isnan(found[1])
+    torch = pytest.importorskip("torch")
+    with pytest.raises(IndexError, match="out of bounds"):
+        card.to_torch({"E": E})(torch.as_tensor(t))

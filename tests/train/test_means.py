@@ -85,11 +85,13 @@ def test_the_mean_over_texts_is_one_word() -> None:
 
 def test_a_card_weights_its_texts_itself() -> None:
     """Its own equation stands: an input that is a number for each text."""
-    text = CARD.replace("LOSS", "c cross_entropy(logits; y)").replace("- $w", "- $c ∈ ℝ$\n- $w")
+    text = CARD.replace("LOSS", "c cross_entropy(logits; y)").replace("- $w", "- $c ∈ ℝ = 1$\n- $w")
     card, two, c = vt.read(text), [0, 2], np.array([3.0, 5.0])
     weights = card.initial_weights(seed=1)
     each = card.run(TOKENS[two], weights, y=TARGETS[two], c=c)["L"]
     assert card.planned(weights)(TOKENS[two], y=TARGETS[two], c=c) == pytest.approx(each.mean())
+    given = (torch.as_tensor(x) for x in (TOKENS[two], TARGETS[two], c))
+    assert float(card.to_torch(weights)(*given)[1].detach()) == pytest.approx(each.mean())
 
 
 def test_no_loss_of_one_text_without_a_target() -> None:

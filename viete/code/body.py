@@ -319,8 +319,8 @@ class Body:
             if twin is None:
                 low, env = self.lowering, self.lowering.env
                 counts = [env.index[h].count for h in self.model.heads_of(item.symbol)]
-                sizes = ", ".join(low.integer(s, env) for s in (*counts, *item.shape))
-                made = f"{self.dialect.xp}.full(({sizes},), {fill})"
+                sizes = "".join(f"{low.integer(s, env)}, " for s in (*counts, *item.shape))
+                made = f"{self.dialect.xp}.full(({sizes.rstrip()}), {fill})"
                 made = per_block(self, item, made)
             else:
                 like = self.names.symbol(twin.symbol)

@@ -16,7 +16,7 @@ from importlib import resources
 from viete.analysis.kinds import REAL
 from viete.analysis.shapes import Shapes
 from viete.analysis.types import Type, TypeEnv
-from viete.code.dialects import Dialect
+from viete.code.dialects import HELPERS, Dialect
 from viete.code.expression import LEAD, Axes, Code, CodeEnv, CodeLetter, core_of
 from viete.code.identifiers import Identifiers, plain
 from viete.code.layout import docstring, statement
@@ -83,6 +83,9 @@ class Functions:
             return f"{self.dialect.xp}.{written}"
         name = self.names.name(f"library {written}", plain(written))
         source = idioms(self.dialect.name)[written].replace(f"def {written}(", f"def {name}(")
+        for other in HELPERS:  # that it calls
+            if other != written and f"{other}(" in source:
+                source = source.replace(f"{other}(", f"{self.helper(other)}(")
         if self.dialect.name == "jax":
             source = re.sub(r"\bnp\.", "jnp.", source)
         self.written.setdefault(name, source.split("\n"))

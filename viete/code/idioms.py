@@ -37,13 +37,15 @@ def logsoftmax(z: Array) -> Array:
 def cross_entropy(z: Array, t: Array) -> Array:
     """Mean negative log-probability of the targets t."""
     z = z - z.max(-1, keepdims=True)
-    return (np.log(np.exp(z).sum(-1)) - z[np.arange(len(t)), t]).mean()
+    picked = np.take_along_axis(z, inside(t, z.shape[-1])[:, None], -1)[:, 0]
+    return (np.log(np.exp(z).sum(-1)) - picked).mean()
 
 
 def cross_entropy_some(z: Array, t: Array) -> Array:
     """Mean negative log-probability of the targets t; -100 is not a target, as in PyTorch."""
     z, there = z - z.max(-1, keepdims=True), t != -100
-    each = np.log(np.exp(z).sum(-1)) - z[np.arange(len(t)), np.where(there, t, 0)]
+    places = inside(np.where(there, t, 0), z.shape[-1])
+    each = np.log(np.exp(z).sum(-1)) - np.take_along_axis(z, places[:, None], -1)[:, 0]
     return np.where(there, each, 0).sum() / there.sum()
 
 
