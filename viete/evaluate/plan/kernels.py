@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from viete.errors import VieteError
+from viete.evaluate.inputs import NO_TARGET
 from viete.notation.lexer import ELEMENTARY
 
 Call = Callable[[], Any]
@@ -52,6 +53,13 @@ def inside(out: Any, args: Any, attrs: Any) -> Call:
         out[...] = args[0]
 
     return call
+
+
+def check_targets(t: Any, count: int) -> None:
+    """Raise Misplaced for a target that is neither one of ``count`` places nor -100, none."""
+    outside = ((t < 0) & (t != NO_TARGET)) | (t >= count)
+    if bool(outside.any()):
+        raise Misplaced(f"index {int(t[outside][0])} is outside 0 to {count - 1}")
 
 
 def whole(out: Any, args: Any, attrs: Any) -> Call:

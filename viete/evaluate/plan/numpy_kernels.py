@@ -8,7 +8,15 @@ from typing import Any
 
 from viete.evaluate.backends import within
 from viete.evaluate.greatest import greatest
-from viete.evaluate.plan.kernels import SMALLEST, Call, Prepare, inside, sequence, whole
+from viete.evaluate.plan.kernels import (
+    SMALLEST,
+    Call,
+    Prepare,
+    check_targets,
+    inside,
+    sequence,
+    whole,
+)
 from viete.notation.lexer import ELEMENTARY
 
 
@@ -153,6 +161,7 @@ def numpy_kernels() -> dict[str, Prepare]:
         places = np.empty((*t.shape, 1), t.dtype)
 
         def call() -> None:
+            check_targets(t, p.shape[-1])
             np.maximum(t, 0, out=places[..., 0])  # -100 is not a target
             picked = np.take_along_axis(p, places, axis=-1)[..., 0]
             if picked.size and picked.min() < SMALLEST:  # its logarithm has lost its digits

@@ -7,7 +7,6 @@ recorded by their definitions.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,6 @@ import numpy as np
 from viete.evaluate.backends import Backend
 from viete.evaluate.fast import VERSIONS, Term
 from viete.evaluate.gradient import Summing
-from viete.evaluate.inputs import NO_TARGET
 from viete.evaluate.labelled import COL, ROW, Array, Value, expand
 from viete.evaluate.plan.node import FLOAT, INT, Node, Unrecordable
 from viete.evaluate.plan.recorder import Recorder
@@ -148,18 +146,14 @@ class Recording(Summing):
 def cross_entropy(it: Recording, args: list[Value]) -> Value | None:
     """The mean over positions of log Σ exp z − z[t], by the softmax that its derivative uses.
 
-    A position with target -100 contributes 0, and does not count. Other targets are checked.
+    A position with target -100 contributes 0, and does not count. The kernel refuses other targets
+    outside.
     """
     z, t = args
     if z.const or t.const or z.axes[-2:] != (ROW, COL) or t.axes != (*z.axes[:-2], COL):
         return None
     if it.interval(t) is None:
         return None
-    zero, mark = (Value(Fraction(n), (), True) for n in (0, NO_TARGET))
-    none = it.entrywise("eq", [t, mark])
-    safe = it.entrywise("where", [none, zero, t])
-    inside = Value(it.inside(safe.array, z.size(COL)), safe.axes)
-    t = it.entrywise("where", [none, mark, inside])
     p = it.backend.softmax(z.array, len(z.axes) - 1, False)
     lead = shared(z.array, t.array)
     each = it.xp.node("nll", (z.array, p, t.array), t.array.shape, FLOAT, lead)

@@ -8,7 +8,15 @@ from typing import Any
 
 from viete.evaluate.backends import within
 from viete.evaluate.greatest import greatest_in_torch
-from viete.evaluate.plan.kernels import SMALLEST, Call, Prepare, inside, sequence, whole
+from viete.evaluate.plan.kernels import (
+    SMALLEST,
+    Call,
+    Prepare,
+    check_targets,
+    inside,
+    sequence,
+    whole,
+)
 from viete.evaluate.plan.numpy_kernels import numpy_kernels
 from viete.notation.lexer import ELEMENTARY
 
@@ -153,6 +161,7 @@ def torch_kernels() -> dict[str, Prepare]:
             out.copy_(wide.logsumexp(-1).sub_(wide.gather(-1, places)[..., 0]))
 
         def call() -> None:
+            check_targets(t, p.shape[-1])
             places = t.clamp_min(0)[..., None]  # -100 is not a target
             picked = p.gather(-1, places)[..., 0] if on_cpu else None
             if (
