@@ -59,6 +59,7 @@ def settings(family: str, **more: Any) -> dict[str, Any]:
     return {"rope_parameters": rope, **({"head_dim": width} if family == "Mixtral" else {})}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_on_both_sides_of_the_length(family: str, tmp_path: Path) -> None:
     small = FAMILIES[family].SMALL

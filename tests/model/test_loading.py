@@ -74,6 +74,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return written(tmp_path_factory.mktemp("large") / "x", card, weights)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="needs Linux")
 @pytest.mark.parametrize(
     "options",

@@ -42,6 +42,7 @@ def test_the_answers_are_exact(tmp_path: Path, clipping: tuple[str, ...]) -> Non
 DEEP = ("--steps", 600, "--warmup", 100, "--schedule", "cosine", "--eps", 1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("card", [name for name in shipped() if name.startswith("dialog-")])
 def test_so_are_those_of_every_dialog_card(tmp_path: Path, card: str) -> None:
     how = DEEP if card == "dialog-depth" else ("--steps", 150)
