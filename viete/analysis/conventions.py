@@ -1,7 +1,7 @@
 """Conventions: how a question is read where the reader writes differently from the card.
 
 A norm written without its parameters is one of the card's norms. A weight matrix to the left of a
-vector is the card's map, whose vectors are rows. A row of the value that attention reads is that
+vector is the card's map, whose vectors are rows, unless the card itself writes columns. A row of the value that attention reads is that
 row in its context. ``θ`` with two vectors below it is the angle between them; the card's own θ is
 one number. Each reading is reported to the user. Where several norms fit, the question is refused
 and names them.
@@ -18,10 +18,10 @@ from viete.analysis.shapes import Shapes
 from viete.analysis.types import Mismatch
 from viete.analysis.weight_formulas import of_weights
 from viete.errors import Text, VieteError
-from viete.graph.card import CardData
+from viete.graph.card import CardData, memoised
 from viete.library.functions import with_defaults
 from viete.notation.printer import letters, show
-from viete.notation.tree import CALL, Apply, Expr, Pick, Ref, rebuilt, walk
+from viete.notation.tree import CALL, Apply, Expr, Idx, Pick, Ref, rebuilt, transform, walk
 
 THETA = "theta"
 THROUGH = frozenset("add sub neg times div had T".split())  # of what a linear map still is one
@@ -64,6 +64,8 @@ class QuestionReading:
 
     def of(self, e: Expr, scored: bool = False) -> Expr:
         """The meaning of a part; ``scored``: an unembedding is applied to it."""
+        if erased(e) in own_parts(self.card):  # as the card has it, and so it means that
+            return e
         parts = [self.of(x, part) for x, part in zip(e.children, self.scores(e, scored),
                                                      strict=True)]  # fmt: skip
         new = rebuilt(e, parts)
@@ -123,6 +125,8 @@ class QuestionReading:
         shape = self.shape(v)
         if shape is None or not all(self.is_map(m) for m in matrices):
             return e
+        if len(shape) == 1 and self.shape(e) is not None and self.columns():
+            return e
         if len(shape) == 2 and (of_weights(self.card, v) or self.shape(e) is not None):
             return e
         turned = [Apply("T", (m,)) for m in reversed(matrices)]
@@ -139,6 +143,13 @@ class QuestionReading:
                 ))  # fmt: skip
                 return rows
         return e
+
+    def columns(self) -> bool:
+        """Whether the card itself has a matrix of weights on the left of a vector."""
+        found = (factors(x) for e in (*self.card.equations, *self.card.derived)
+                 for x in walk(e.right) if isinstance(x, Apply) and x.op == "prod")  # fmt: skip
+        return any(len(self.shape(v) or ()) == 1 and all(map(self.is_map, matrices))
+                   for *matrices, v in found)  # fmt: skip
 
     def is_map(self, m: Expr) -> bool:
         """Whether a formula is a matrix of weights."""
@@ -199,6 +210,19 @@ def factors(e: Expr) -> list[Expr]:
     if isinstance(e, Apply) and e.op == "prod":
         return [*factors(e.args[0]), e.args[1]]
     return [e]
+
+
+@memoised
+def own_parts(card: CardData) -> frozenset[Expr]:
+    """The norms and calls in a card's equations, whatever their indices are."""
+    every = (x for e in (*card.equations, *card.derived) for x in walk(e.right))
+    return frozenset(erased(x) for x in every if isinstance(x, Apply) and x.op in card.function)
+
+
+def erased(e: Expr) -> Expr:
+    """A formula with the index letters of its names as these have them in general."""
+    return transform(e, lambda x: Ref(x.symbol, tuple(map(Idx, x.symbol.slots)))
+                     if isinstance(x, Ref) else None)  # fmt: skip
 
 
 def with_more(card: CardData, x: Apply) -> Apply | None:
