@@ -1,10 +1,10 @@
 """Conventions: how a question is read where the reader writes differently from the card.
 
 A norm written without its parameters is one of the card's norms. A weight matrix to the left of a
-vector is the card's map, whose vectors are rows, unless the card itself writes columns. A row of the value that attention reads is that
-row in its context. ``θ`` with two vectors below it is the angle between them; the card's own θ is
-one number. Each reading is reported to the user. Where several norms fit, the question is refused
-and names them.
+vector is the card's map, whose vectors are rows, unless the card itself writes columns. A row of
+the value that attention reads is that row in its context. ``θ`` with two vectors below it is the
+angle between them; the card's own θ is one number. Each reading is reported to the user. Where
+several norms fit, the question is refused and names them.
 """
 
 from __future__ import annotations
