@@ -2,7 +2,7 @@
 
 ``x^2_{63} = 0`` becomes a table over positions, with ``where(j = 63, …)`` in it. On a text of six
 tokens it would change nothing, and its author would mistake the run for an ablation. Sampling does
-not check, because its text grows.
+not check, because its text grows. A card's own condition may hold nowhere.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ Changed = tuple[Equation, Table, Expr]  # an equation, a table in it, and its co
 
 
 def changed_tables(ready: Program) -> Sequence[Changed]:
-    """The tables with two cases in a program's equations."""
+    """The tables with two cases that interventions put into a program's equations."""
     if KEY not in ready.questions:
         ready.questions[KEY] = [
             (e, x, x.body.args[0])
             for e in ready.model.equations for x in walk(e.right)
             if isinstance(x, Table) and isinstance(x.body, Apply) and x.body.op == "where"
+            and x.body.args[0] in e.changes
         ]  # fmt: skip
     found: Sequence[Changed] = ready.questions[KEY]
     return found

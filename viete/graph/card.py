@@ -124,7 +124,7 @@ class Equation:
     """``left = right``, with its loop and the titled part of the card that contains it.
 
     ``stated`` is the shape that the card gives. It is checked; equal equations may
-    state different shapes.
+    state different shapes. ``changes`` are the conditions under which an intervention changes rows.
     """
 
     left: Ref
@@ -135,6 +135,7 @@ class Equation:
     stated: tuple[Expr, ...] | None = field(default=None, compare=False)
     text: Text = field(default=Text(""), compare=False, repr=False)
     stated_text: Text = field(default=Text(""), compare=False, repr=False)
+    changes: tuple[Expr, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def name(self) -> str:

@@ -144,7 +144,7 @@ def power(x: Bounds, p: Bounds) -> Bounds:
     if twice % 2:
         x, twice = FUNCTIONS["sqrt"](x), 2 * twice
     n = abs(int(twice)) // 2
-    size, out = absolute(x), (x if n % 2 else ONE)
+    size, out = absolute(x), (x if n % 2 else np.broadcast_to(ONE, x.shape))
     for _ in range(n // 2):
         out = mul(out, mul(size, size))
     return out if twice >= 0 else div(ONE, out)

@@ -35,6 +35,7 @@ from viete.notation.tree import (
     num,
     refs,
     transform,
+    walk,
 )  # fmt: skip
 from viete.rewrite.carried import inside, same
 from viete.rewrite.replacement import Replacement
@@ -345,6 +346,9 @@ class FoldingIn:
 
     def equations(self, e: Equation, whole: Expr, old: Ref) -> list[Equation]:
         """The changed equation, after one for the old value unless that occurs only once."""
+        bodies = [x.body for x in walk(whole) if isinstance(x, Table)]
+        tests = [x.args[0] for x in bodies if isinstance(x, Apply) and x.op == "where"]
+        e = replace(e, changes=(*e.changes, *tests))
         again = restated(e, e.left, whole)
         if self.base is not None:
             return [again]
