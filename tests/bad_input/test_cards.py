@@ -20,6 +20,8 @@ HEADS = "| $H$ | 2 | heads |\n"
 
 # fmt: off
 CASES = [
+    ("struck through", "$y = argmax(s)$", "«~~$y = argmax(s)$~~»",
+     None, "what is struck through is no part of a card; delete it, or the ~~ around it"),
     ("unknown symbol", "Q^{i,h} = u^i W_Q", "Q^{i,h} = «z»^i W_Q", None, "unknown symbol z"),
     ("unknown symbol with a near one", "twice(a^i)$", "«twise»(a^i)$",
      None, "unknown function twise; did you mean twice?"),

@@ -194,6 +194,8 @@ class StatementOnRun:
         (c,) = self.comparisons
         left, right, _ = c.numbers(c.truth.axes)
         apart = gap(left, right)
+        if not apart.size:  # of values without rows
+            return None
         return self.witness(c, c.truth.axes, apart if c.equates else -apart)
 
     def witness(

@@ -252,6 +252,7 @@ class Sections:
             raise text.error(
                 "this $ is never closed; a formula stands between two $", last, last + 1
             )
+        not_struck(text)
         if nested := _NESTED.match(t):
             raise text.error("an item cannot begin with the mark of another", *nested.span())
         mark = next((m for m in ("$$", "$", "`") if t.startswith(m)), "")
@@ -339,6 +340,7 @@ class Sections:
     def cell(self, row: dict[str, Text], column: str) -> Text:
         """A cell without the dollar signs or backticks around it."""
         text = row.get(column, Text(""))
+        not_struck(text)
         t = text.text
         if len(t) > 1 and t[0] == t[-1] and t[0] in "$`" and t.count(t[0]) == 2:
             return text.cut(1, len(t) - 1)
@@ -347,6 +349,13 @@ class Sections:
     def names(self, text: Text) -> list[Text]:
         """The names in one cell: ``$W_1, W_2$`` or ``$γ$, $β$``."""
         return pieces(unmarked(text), ",")
+
+
+def not_struck(text: Text) -> None:
+    """Raise VieteError for what a page shows struck through, but a card would read."""
+    if m := re.match(r"~~.*~~", text.text):
+        raise text.error("what is struck through is no part of a card; delete it, or the ~~ around "
+                         "it", *m.span())  # fmt: skip
 
 
 def unmarked(text: Text) -> Text:

@@ -26,7 +26,7 @@ from viete.evaluate.labelled import Array, Value, as_fraction, expand, is_float
 from viete.evaluate.run import Run
 from viete.evaluate.schedule import Member, Program
 from viete.graph.card import CardData
-from viete.graph.evaluator import REDUCTIONS, Env
+from viete.graph.evaluator import COL, REDUCTIONS, Env
 from viete.notation.tree import Apply
 
 
@@ -101,6 +101,13 @@ class Entries(Arrays):
 
     def alone(self, v: Value) -> tuple[Any, Array, bool]:
         return self.space, self.lift(v), v.const
+
+    def column(self, v: Value) -> Value:
+        if v.axes:
+            return super().column(v)
+        entry = np.empty(1, self.space.dtype)  # of a number, which is no array
+        entry[0] = self.lift(v)
+        return Value(entry, (COL,), v.const, False, v.interval)
 
     def array(self, v: Value) -> Array:
         return np.asarray(self.lift(v), dtype=self.space.dtype)

@@ -104,6 +104,12 @@ class Maker(Teller):
             there = run.store.keys() | run.missing.keys()
             self.failed = next(t for t in run.program.steps if t.makes not in there)
         super().__init__(run, style, digits, word)
+        for turn in self.turns:
+            if turn is not self.failed and 0 in np.shape(run.store[turn.makes].array):
+                raise turn.equation.text.error(
+                    f"{show(turn.equation.left)} has no entries on this text, and only entries can "
+                    f"be followed; take a longer text, or leave this equation out"
+                )
         heads = self.formulas.heads
         rounded = Decimals(style, DECIMALS, heads) if decimals else None
         self.lines = Lines(run, self.formulas, self.word, rounded)

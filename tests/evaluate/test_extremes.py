@@ -1,0 +1,80 @@
+"""Short texts, equal sizes, values without rows and of one number: what a card allows, runs."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import viete as vt
+from tests.command_line import viete
+
+CARD = r"""# Extremes
+## Dimensions
+| symbol | value |
+| --- | --- |
+| $V$ | 3 |
+| $d$ | 2 |
+| $H$ | 2 |
+| $n$ | $≤ 7$ |
+| $h$ | $1, …, H$ |
+## Inputs
+- $t ∈ \{0, …, V-1\}^n$
+## Parameters
+| symbol | shape |
+| --- | --- |
+| $E$ | $V × d$ |
+| $W^h$ | $d × d$ |
+## Forward pass
+1. $x = E[t]$
+"""
+OWN = {
+    "a condition on positions": "y = table_{j<n,c<d}(where(j ≥ 5, 0, x_{j,c}))",
+    "a condition on columns": "y = table_{j<n,c<d}(where(c = 1, 3, x_{j,c}))",
+    "the power 0": "y = x^0",
+    "a number of a number": "y = x + sum(|x|_0)",
+    "heads": r"y = \sum_h softmax(causal(x W^h x^⊤)) x W^h",
+    "no rows": "y = x[:0]",
+    "a column": "y = mean(x)_0 + logsumexp(x)",
+}
+
+
+@pytest.mark.parametrize("equation", OWN.values(), ids=OWN.keys())
+def test_a_card_runs_for_every_length_and_size_that_it_allows(equation: str) -> None:
+    card = vt.read(CARD + f"2. ${equation}$\n")
+    for n, (d, heads) in product((1, 6), ((1, 1), (2, 1), (3, 3))):
+        bound = card.bind(d=d, H=heads, V=3)
+        weights = bound.initial_weights(0)
+        tokens = [k % 3 for k in range(n)]
+        found = np.asarray(bound.run(tokens, weights)["y"])
+        for meaning in ("interval", "exact"):
+            other = bound.run(tokens, weights, meaning=meaning)["y"]
+            if meaning == "interval":
+                other = np.asarray(other)["lower"]
+            other = np.vectorize(float, otypes=[float])(other)
+            assert other.shape == found.shape
+            np.testing.assert_allclose(other, found, rtol=1e-12, atol=1e-12)
+
+
+def test_a_change_is_met_and_a_condition_need_not_be() -> None:
+    card = vt.read(CARD + "2. $y = table_{j<n,c<d}(where(j ≥ 5, 0, x_{j,c}))$\n")
+    weights = card.initial_weights(0)
+    changed = card.put("y_j = 1 for j ≥ 2")
+    assert (np.asarray(changed.run([0, 1, 2], weights)["y"])[2] == 1).all()
+    with pytest.raises(vt.VieteError, match="a change is for j >= 2"):
+        changed.run([0, 1], weights)
+
+
+@pytest.mark.parametrize("command", ["lesson", "explore", "check", "ask", "run"])
+def test_a_value_without_rows(command: str, tmp_path: Path) -> None:
+    path = tmp_path / "no-rows.md"
+    path.write_text(CARD + "2. $y = x[:0]$\n", "utf-8")
+    written = tmp_path / "x.html"
+    more = {"check": ["y = y"], "ask": ["y", "-t", "0,1"], "explore": ["-t", "0,1", "-o", written]}
+    told = command in ("lesson", "explore")
+    options = [*more.get(command, ["-t", "0,1"]), "--seed", "0"]
+    found = viete(command, path, *options, code=2 if told else 0)
+    assert not told or "y has no entries on this text" in found.stderr
+    assert not written.exists()
