@@ -72,7 +72,7 @@ def test_heads_of_grouped_queries_count_on() -> None:
     card = vt.read("llama").bind(V=9, d=8, N=2, H=4, G=2, d_f=12, n_max=8)
     run = card.run([1, 2, 3], card.initial_weights(seed=0))
     assert run.labels("A^{2,2,r}")[0] == ["1 = L1H2", "2 = L1H3"]
-    assert run.labels("K^{1,g}")[0] == ["1 = L0H0", "2 = L0H1"]
+    assert run.labels("K^{1,g}")[0] == ["1 = L0H0 to H1", "2 = L0H2 to H3"]
     assert run.labels("A^{2,g,r}")[:2] == (["1", "2"], ["1", "2"])
 
 

@@ -174,4 +174,4 @@ def test_every_shipped_page_is_shared() -> None:
             if f"(shared/{page.name})" in text:
                 pages[page] += 1
                 assert not rows[page] & set(text.splitlines()), f"{path.name} repeats {page.name}"
-    assert len(pages) == 10 and min(pages.values()) > 1, pages
+    assert len(pages) == 12 and min(pages.values()) > 1, pages

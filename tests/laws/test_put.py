@@ -263,7 +263,7 @@ def test_heads_of_grouped_queries_have_one_letter_wherever_a_change_is_said() ->
         "A^{i,h} = 0 for h ≥ 5": "there is no A^{i,h} that these conditions admit: h runs from",
         "x^1 = 0 in Q^{2,5}": "there is no Q^{2,5}: h runs from 1 to 4",
         "W_Q^{1,7} = 0": "there is no W_Q^{1,7}: h runs from 1 to 4",
-        "K^{2,h} = 0": "K^{2,h} is what all heads of a group have in common; write g for h",
+        "K^{2,h} = 0": "K^{2,h} is what all heads of a group have in common: write K^{2,g} to",
     }.items():
         with pytest.raises(VieteError, match=re.escape(why)):
             model.put(equation)

@@ -16,6 +16,7 @@ from functools import reduce
 from viete.analysis.norms import Norms
 from viete.analysis.shapes import Shapes
 from viete.analysis.types import Mismatch
+from viete.analysis.value_names import check_groups
 from viete.analysis.weight_formulas import of_weights
 from viete.errors import Text, VieteError
 from viete.graph.card import CardData, memoised
@@ -45,8 +46,10 @@ def understood(
 ) -> tuple[Expr, tuple[Convention, ...]]:  # fmt: skip
     """A question as the card would write it, and the conventions used to read it.
 
-    Raises VieteError, at its place, for a norm that could be several of the card's.
+    Raises VieteError, at its place, for a norm that could be several of the card's, and for a group
+    of heads that there is not.
     """
+    check_groups(card, e, source)
     if not any(isinstance(x, Apply | Pick) for x in walk(e)):
         return e, ()
     reading = QuestionReading(card, shapes, source)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
 
 from viete.analysis.flows import flows_of
 from viete.analysis.next_token import scored_tokens, scores, text_of, vocabulary
@@ -20,8 +20,9 @@ from viete.errors import VieteError
 from viete.graph.card import CardData, memoised
 from viete.graph.sizes import Size
 from viete.notation.printer import show
+from viete.notation.substitution import fresh
 from viete.notation.symbols import Scope
-from viete.notation.tree import Apply, Expr, Pick, Ref, Slice
+from viete.notation.tree import Apply, Expr, Pick, Ref, Slice, Table, num
 
 UNEMBEDDING = "U"
 SECOND_NAMES = (
@@ -31,6 +32,7 @@ SECOND_NAMES = (
     "E",
     "p",
     "logits",
+    "bias",
 )  # what papers say, of tied weights too
 
 
@@ -58,6 +60,8 @@ def second_name(card: CardData, name: str) -> Callable[[], Expr] | None:
             return lambda: embeddings(card)[0]
         case "p" if vocabulary(card) is not None and "p" not in bases:
             return partial(position_vectors, card)
+        case "bias" if "bias" not in bases:
+            return partial(unembedding_bias, card)
         case "logits" if scored_tokens(card) is None:
             return partial(rows_of_tokens, card)
     return None
@@ -177,6 +181,31 @@ def products(card: CardData, e: Expr, axis: int, size: Size) -> Iterator[tuple[E
                 shape = shapes.of(x).shape
                 if len(shape) == 2 and shape[axis] == size:
                     yield from products(card, x, axis, size)
+
+
+def unembedding_bias(card: CardData) -> Expr:
+    """What is added to the scores that the unembedding makes, a number for each token; mostly 0.
+
+    Raises VieteError as `unembedding_matrix` does.
+    """
+    _, size, name = unembedding_matrix(card), scored_tokens(card), scores(card)
+    assert size is not None
+    made = next(e for e in reversed(card.equations) if e.name == name)
+    added = list(added_weights(card, made.right, size))
+    none = Table(((fresh(card.names, "vjk"), card.size_expr(size)),), num(0))
+    return reduce(lambda a, b: Apply("add", (a, b)), added) if added else none
+
+
+def added_weights(card: CardData, e: Expr, size: Size) -> Iterator[Expr]:
+    """The weights that are added to a product with weights, outside of any other function."""
+    match e:
+        case Ref() if made := [x.right for x in card.equations if x.name == e.key]:
+            yield from added_weights(card, made[-1], size)
+        case Apply("add", (a, b)):
+            for x, other in ((a, b), (b, a)):
+                if next(products(card, x, 1, size), None) is not None:
+                    yield from (other,) if of_weights(card, other) else ()
+                    yield from added_weights(card, x, size)
 
 
 def widest(card: CardData, x: Expr, other: Expr, axis: int) -> Expr:

@@ -135,7 +135,9 @@ def shared(run: Run, other: Run) -> set[str]:
         if run.program.range_of(s) == other.program.range_of(s)
         and (s in a.loop_letters) == (s in b.loop_letters)
     }  # fmt: skip
-    return sizes | letters | {n for n in (*other.sizes, *b.ranges) if n not in a.names}
+    taken = a.plain_names | a.ranges.keys()  # a letter r may stand beside a family r^{i,h}
+    sizes |= {n for n in other.sizes if n not in a.names}
+    return sizes | letters | {n for n in b.ranges if n not in taken}
 
 
 def own_value(run: Run, name: str, value: Any) -> Given:
@@ -169,7 +171,9 @@ def own_value(run: Run, name: str, value: Any) -> Given:
 def own_symbol(card: CardData, name: str, kind: str) -> Symbol:
     """The symbol of a given value. Raises VieteError for a name that the card has."""
     symbol = parse_name(Text(name), kind, set())
-    if {symbol.base, symbol.key} & {*card.scope.symbols, *card.names}:
+    derived = {d.left.symbol for d in card.derived}
+    bases = {s.base for s in card.symbols.values() if s not in derived} | card.plain_names
+    if {symbol.base, symbol.key} & {*card.symbols, *bases, *card.scope.indices}:
         what = {"dim": "a dimension", "input": "an input", "parameter": "a weight"}
         own = card.symbols.get(symbol.key)
         said = what.get(own.kind, "a value") if own else "a name"

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from itertools import pairwise
 
+from viete.analysis.query_heads import query_heads
 from viete.analysis.token_vectors import SECOND_NAMES
 from viete.ask.arrow_questions import arrow_sides
 from viete.ask.own_questions import own_question
@@ -16,11 +17,11 @@ from viete.errors import Text, VieteError
 from viete.evaluate.labels import all_heads, heads_of
 from viete.evaluate.queries import query
 from viete.evaluate.run import Run
-from viete.notation.heads import joint
+from viete.notation.heads import Heads, head_of, joint
 from viete.notation.lexer import tokenize
 from viete.notation.printer import show
 from viete.notation.symbols import LAST
-from viete.notation.tree import Expr, Num, refs
+from viete.notation.tree import Expr, Num, Ref, refs
 from viete.rewrite.replacement import parse_replacement
 
 
@@ -66,6 +67,7 @@ def second_names(run: Run, question: str) -> Iterator[str]:
 def counts(run: Run, e: Expr) -> Iterator[str]:
     """``A^{2,1} = L1H0`` for heads that are named by numbers, as programs count them from 0."""
     card = run.program.model
+    grouped = query_heads(card)
     for ref in refs(e):
         heads = card.heads_of(ref.symbol)
         slots = dict(zip(ref.symbol.slots, ref.index, strict=True))
@@ -77,6 +79,23 @@ def counts(run: Run, e: Expr) -> Iterator[str]:
             named = dict(heads_of(run, ref.symbol, slots, heads[-1]))
             if int(last.value) in named:
                 yield f"{show(ref)} = {named[int(last.value)]}"
+        if grouped is not None and grouped.shared(ref.symbol):
+            yield from in_common(run, grouped, ref, slots[grouped.group])
+
+
+def in_common(run: Run, grouped: Heads, ref: Ref, at: Expr) -> Iterator[str]:
+    """That the heads of a group have a value in common, where a group or a head is named."""
+    each = len(run.program.range_of(grouped.member))
+    if each == 1:
+        return
+    if isinstance(at, Num):
+        first = int(at.value - 1) * each + 1
+        yield f"{show(ref)} is that of group {at.value}: heads {first} to {first + each - 1}"
+    elif (found := head_of(at)) is not None:
+        head = show(found[0])
+        of = dict(zip(ref.symbol.slots, ref.index, strict=True)) | {grouped.group: found[0]}
+        own = show(Ref(ref.symbol, tuple(of.values())))
+        yield f"{own} is that of head {head}'s group, which has {each} heads"
 
 
 def block_numbers(run: Run, question: str) -> Iterator[str]:

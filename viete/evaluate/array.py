@@ -159,6 +159,8 @@ class Arrays(ArrayPicks, Algebra[Value, Env[Value]]):
             letter = env.index.get(head.name) if isinstance(head, Idx) else None
             if not isinstance(letter, Letter) or {group, place} - {*v.axes}:
                 continue
+            if letter.label in v.axes:
+                continue  # a value of each head's own run: picked head by head
             if (letter.first, letter.count) == (1, v.size(group) * v.size(place)):
                 rest = [x for x in rest if x not in pair]
                 v = self.together(v, group, place, letter.label)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from viete.analysis.next_token import scored_tokens, value_count, vocabulary
+from viete.analysis.query_heads import query_heads
 from viete.analysis.token_vectors import over_tokens
 from viete.evaluate.inputs import host
 from viete.evaluate.queries import query
@@ -132,13 +133,18 @@ def heads_of(
     block, first = blocks[0]
     if not isinstance(block, Num):
         return
+    grouped = query_heads(card)
+    each = 1  # heads that have the symbol in common
+    if grouped is not None and grouped.shared(symbol):
+        each = len(program.range_of(grouped.member))
     for k in program.range_of(letter):
         number = 0
         for s in card.heads_of(symbol):
             values, index = program.range_of(s), slots[s]
             at = k if s == letter else int(index.value) if isinstance(index, Num) else values.start
             number = number * len(values) + at - values.start
-        yield k, f"L{int(block.value) - first}H{number}"
+        last = f" to H{number * each + each - 1}" if each > 1 else ""
+        yield k, f"L{int(block.value) - first}H{number * each}{last}"
 
 
 class WordPrinter(Printer):

@@ -50,6 +50,10 @@ class Heads:
         both = Slot(self.member, True) in slots
         return tuple(s for s in kept if s != Slot(self.member, True)) if both else slots
 
+    def shared(self, symbol: Symbol) -> bool:
+        """Whether the heads of a group have a symbol in common: it has their group alone."""
+        return self.group in symbol.slots and self.member not in symbol.slots
+
     def counted_by(self, e: Expr) -> bool:
         """Whether an index counts heads: it contains h or h'."""
         return any(unprimed(letter)[0] == self.letter for letter in e.free)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from viete.analysis.value_names import check_heads
+from viete.analysis.value_names import check_heads, check_own
 from viete.errors import Text, VieteError
 from viete.graph.card import CardData
 from viete.graph.conditions import joined
@@ -90,6 +90,7 @@ def parse_replacement(source: Text, card: CardData, scope: Scope) -> Replacement
     if own < len(tokens) - 1:
         tests = [condition(t, inner) for t in listed(source, tokens, own + 1, len(tokens) - 1)]
     check_heads(card, value, left_text, tests)
+    check_own(card, value, left_text)
     return Replacement(value, items, parse(right_text, inner), tuple(tests), readers,
                        source, left_text, right_text)  # fmt: skip
 
@@ -146,6 +147,7 @@ def reader(source: Text, card: CardData, scope: Scope) -> Ref:
     if not isinstance(found, Ref) or found.symbol.kind != "value":
         raise source.error("after 'in' write the values that read the change, such as Q^{5,1}")
     check_heads(card, found, source)
+    check_own(card, found, source, by_number=False)
     return found
 
 
