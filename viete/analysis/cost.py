@@ -11,6 +11,9 @@ whole number. Blocks are multiplied, never unrolled. The conventions:
   depends on no weight and no input;
 - backward costs as much as forward again for every argument that depends on a parameter: twice
   for the product of two activations, once where the other factor is given data;
+- of a sum of which each position keeps a few terms, as of experts, these few count: so a run
+  computes it. ``whole`` counts all of them, and so do weights, activations and parameters, except
+  for ``parameters.active``, those that one position uses;
 - activations are all named values, kept.
 
 ``without_embeddings`` leaves out the token, position and unembedding parameters (Kaplan et al.
@@ -30,6 +33,7 @@ from typing import TYPE_CHECKING
 
 from viete.analysis.flow import Flow, Read
 from viete.analysis.flows import BATCH, Flows, Tally, reads_later
+from viete.analysis.sparsity import kept_count, sparse_sums
 from viete.document.displayed import Displayed
 from viete.errors import VieteError
 from viete.graph.card import CardData, Equation, Loop, Parameter
@@ -41,6 +45,7 @@ from viete.notation.tree import Ref
 if TYPE_CHECKING:
     from viete.document.tree import Block
 
+MOST_SETS = 100  # of values that a cache might keep instead, that are looked at
 BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2, "int8": 1}
 
 
@@ -100,7 +105,10 @@ class ParameterCost:
 
 @dataclass(frozen=True)
 class ParameterCosts:
-    """All symbols; the totals of each kind of embedding count a tied parameter in each."""
+    """All symbols; the totals of each kind of embedding count a tied parameter in each.
+
+    ``active`` are those that one position uses: of experts those that it keeps.
+    """
 
     rows: tuple[ParameterCost, ...]
     total: Quantity
@@ -108,6 +116,7 @@ class ParameterCosts:
     token: Quantity
     position: Quantity
     unembedding: Quantity
+    active: Quantity
 
 
 @dataclass(frozen=True)
@@ -132,13 +141,15 @@ class Operations:
 class EquationCost:
     """One equation in all its blocks; ``number`` counts from 1 as the card does.
 
-    ``entries`` are those of the value it names.
+    ``entries`` are those of the value it names; ``whole`` is the forward pass of all experts, also
+    of those that a position does not keep.
     """
 
     number: int
     equation: Equation
     forward: Operations
     backward: Operations
+    whole: Operations
     entries: Quantity
 
 
@@ -161,13 +172,17 @@ class CachedValue:
 class CacheCost:
     """The values kept per sequence while generating; ``why`` says why no cache exists, or is empty.
 
-    ``per_token`` grows with every token; a decoder's keys of its source do not.
+    ``per_token`` grows with every token; a decoder's keys of its source do not. ``rows`` are what
+    the card names. They may be made again, position by position, from fewer numbers, such as the
+    latent vector of keys and values: ``least`` of each token, of the values ``source``.
     """
 
     rows: tuple[CachedValue, ...]
     per_token: Quantity
     full: Quantity
     why: str
+    least: Quantity = NOTHING
+    source: tuple[Ref, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -187,6 +202,7 @@ class Costs(Displayed):
     equations: tuple[EquationCost, ...]
     forward: Operations
     backward: Operations
+    whole: Operations
     tokens: Quantity
     weights: Quantity
     activations: Quantity
@@ -271,6 +287,12 @@ class Counter:
         self.lengths = lengths_of(card, lengths)
         self.numbers |= {name: Fraction(n) for name, n in self.lengths.items()}
         self.flows = Flows(card, self.batch)
+        self.shares: dict[str, tuple[str, Size]] = {}  # of equations, by letter: what is computed
+        for s in sparse_sums(card).values():
+            few, inverse = kept_count(card, s.factor), self.flows.ranges[s.letter].inverse()
+            if few is not None and inverse is not None:
+                share = s.letter, self.flows.size(few, self.flows.env) * inverse
+                self.shares |= dict.fromkeys((e.name for e in (*s.inside, s.equation)), share)
 
     def quantity(self, size: Size) -> Quantity:
         value = evaluated(size, self.numbers)
@@ -302,21 +324,26 @@ class Counter:
         return Costs(
             self.model, self.lengths, self.batch, parameters, tuple(rows),
             total(r.forward for r in rows), total(r.backward for r in rows),
-            self.quantity(tokens), parameters.total,
+            total(r.whole for r in rows), self.quantity(tokens), parameters.total,
             sum((r.entries for r in rows), NOTHING), self.cache(reads, each),
         )  # fmt: skip
 
     def equation(self, number: int, e: Equation, v: Flow, blocks: Size) -> EquationCost:
         t = self.flows.tally
-        forward, backward = (
-            Operations(self.quantity(a * blocks), self.quantity(b * blocks))
-            for a, b in ((t.products, t.operations), (t.products_back, t.operations_back))
+        share = blocks * self.shares.get(e.name, ("", ONE))[1]
+        forward, backward, whole = (
+            Operations(self.quantity(a * many), self.quantity(b * many))
+            for a, b, many in (
+                (t.products, t.operations, share),
+                (t.products_back, t.operations_back, share),
+                (t.products, t.operations, blocks),
+            )
         )
-        return EquationCost(number, e, forward, backward, self.quantity(v.entries * blocks))
+        return EquationCost(number, e, forward, backward, whole, self.quantity(v.entries * blocks))
 
     def parameters(self) -> ParameterCosts:
         embeddings = self.flows.embeddings.kinds()
-        rows = []
+        rows, active = [], NOTHING
         for p in self.model.parameters:
             if p.from_config:
                 continue
@@ -327,13 +354,17 @@ class Counter:
                 count *= self.blocks(loop) if loop else self.flows.ranges[letter]
             embeds = embeddings[p.name]
             rows.append(ParameterCost(p, self.quantity(each), self.quantity(each * count), embeds))
+            readers = [e.name for e in self.model.equations if p.name in e.reads]
+            shares = {self.shares.get(name, ("", ONE)) for name in readers}
+            share = next(iter(shares))[1] if {s for s, _ in shares} <= {*p.symbol.slots} else ONE
+            active += self.quantity(each * count * share)
         total = sum((r.all for r in rows), NOTHING)
         kinds = [
             sum((r.all for r in rows if kind in r.embeds), NOTHING)
             for kind in ("token", "position", "unembedding")
         ]
         plain = sum((r.all for r in rows if not r.embeds), NOTHING)
-        return ParameterCosts(tuple(rows), total, plain, *kinds)
+        return ParameterCosts(tuple(rows), total, plain, *kinds, active)
 
     # -- the cache ---------------------------------------------------------------------------------
 
@@ -364,7 +395,47 @@ class Counter:
         why = ""
         if not rows:
             why = next(iter(ahead.values()), "no position reads a named value of another one")
-        return CacheCost(rows, sum(growing, NOTHING), sum((r.all for r in rows), NOTHING), why)
+        names = frozenset(r.left.key for r in rows if mine[r.left.key, r.along])
+        source = self.fewest(names, found, each) if growing else names
+        lefts = {e.name: e.left for e in reversed(self.model.equations)}
+        per_token = sum(growing, NOTHING)
+        least = per_token if source == names else sum(
+            (self.quantity(each[x]) for x in sorted(source)), NOTHING)  # fmt: skip
+        full = sum((r.all for r in rows), NOTHING)
+        return CacheCost(rows, per_token, full, why, least, tuple(lefts[x] for x in sorted(source)))
+
+    def fewest(
+        self, names: frozenset[str], found: list[tuple[Equation, Flow, frozenset[Read]]],
+        each: Mapping[str, Size],
+    ) -> frozenset[str]:  # fmt: skip
+        """The named values with the fewest entries of which kept values can be made again.
+
+        Each row of these is made of its own row of those.
+        """
+        made: dict[str, frozenset[str]] = {}
+        for e, v, reads in found:
+            alone = v.place is not None and not reads
+            made[e.name] = (
+                made.get(e.name, e.reads) & e.reads & each.keys() if alone else frozenset()
+            )
+
+        def entries(some: frozenset[str]) -> Fraction | None:
+            sizes = [evaluated(each[x], self.numbers) for x in some]
+            return None if None in sizes else sum(x for x in sizes if x is not None)
+
+        best, least = names, entries(names)
+        seen, queue = {names}, [names]
+        while queue and least is not None and len(seen) < MOST_SETS:
+            some = queue.pop()
+            for x in some:
+                other = (some - {x}) | made[x]
+                many = entries(other)
+                if made[x] and other not in seen and many is not None and many <= least:
+                    seen.add(other)
+                    queue.append(other)
+                    if many < least:
+                        best, least = other, many
+        return best
 
     def why_ahead(self, e: Equation) -> str:
         name = show_symbol(e.left.symbol, "unicode")

@@ -31,6 +31,12 @@ class CostPage:
         ))  # fmt: skip
         out += [heading(2, "Parameters"), self.parameters()]
         out += [heading(2, "Operations"), self.operations(), self.rates()]
+        if c.whole != c.forward:
+            out.append(paragraph(
+                "A run computes each expert only for the positions that keep it, and the operations "
+                "here are those. Of the parameters, one position uses "
+                f"{number(c.parameters.active) or self.symbolic(c.parameters.active)}."
+            ))  # fmt: skip
         return [*out, heading(2, "Bytes"), self.bytes(), *self.cache()]
 
     def parameters(self) -> TextTable:
@@ -68,7 +74,8 @@ class CostPage:
                 ("forward, each token", c.forward_per_token),
                 ("backward, each token", c.backward_per_token),
                 ("forward", c.forward), ("backward", c.backward), ("training step", c.step),
-            )
+                ("forward, with all experts", c.whole),
+            )[: None if c.whole != c.forward else -1]
         ]  # fmt: skip
         return table(["", "matrix products", "other operations", "all"], rows)
 
@@ -90,7 +97,12 @@ class CostPage:
         if not c.rows:
             return [paragraph(f"There is no KV cache: {c.why}.")]
         names = ", ".join(f"${show(r.left, self.style)}$" for r in c.rows)
-        return [paragraph(f"The KV cache keeps what later positions read: {names}.")]
+        said = f"The KV cache keeps what later positions read: {names}."
+        if c.least != c.per_token:
+            less = ", ".join(f"${show(x, self.style)}$" for x in c.source)
+            said += (f" Kept as {less}, of which these can be made again, it has "
+                     f"{number(c.least)} entries for each token.")  # fmt: skip
+        return [paragraph(said)]
 
 
 def number(q: Quantity) -> str:
@@ -102,7 +114,14 @@ def size(n: int | None) -> str:
     """A number of bytes, in the unit that gives three or four digits."""
     if n is None:
         return ""
+    if n >= 2**80:
+        return f"{rounded(n)} B"
     value, unit = float(n), 0
     while value >= 1024 and unit < 5:
         value, unit = value / 1024, unit + 1
     return f"{n} B" if not unit else f"{value:,.1f} {('KiB', 'MiB', 'GiB', 'TiB', 'PiB')[unit - 1]}"
+
+
+def rounded(n: int) -> str:
+    """A count to three digits, however large: ``1.24e+08``, ``10^200``."""
+    return f"{n:.3g}" if n < 10**300 else f"10^{n.bit_length() * 3 // 10}"

@@ -108,6 +108,16 @@ def factors(e: Expr) -> Iterator[Expr]:
             yield from factors(a)
 
 
+def kept_count(card: CardData, e: Expr) -> Expr | None:
+    """How many entries of each row `top` keeps, of a factor that `has_zeros`."""
+    if card.library_name(e) == "top":
+        assert isinstance(e, Apply)
+        return e.args[1]
+    made = [x.right for x in card.equations if isinstance(e, Ref) and x.name == e.key]
+    counts = (kept_count(card, x) for x in (*made, *e.children))
+    return next((k for k in counts if k is not None), None)
+
+
 def has_zeros(card: CardData, e: Expr) -> bool:
     """Whether most of an expression is 0: made by `top`, then by operations that keep zeros."""
     match card.library_name(e), e:

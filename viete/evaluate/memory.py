@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from viete.analysis.cost import Costs, costs
+from viete.analysis.cost_page import rounded
 from viete.errors import VieteError
 from viete.graph.card import CardData
 from viete.notation.tree import Num
@@ -50,11 +51,6 @@ def gigabytes(size: int) -> str:
     return f"{size / 1e9:,.1f} GB" if 10**8 <= size < 10**15 else f"{rounded(size)} bytes"
 
 
-def rounded(n: int) -> str:
-    """A count to three digits, however large: ``1.24e+08``, ``10^200``."""
-    return f"{n:.3g}" if n < 10**300 else f"10^{n.bit_length() * 3 // 10}"
-
-
 def counted(card: CardData, positions: int, batch: int = 1) -> Costs | None:
     """The costs of a run on texts of ``positions`` positions; None if they cannot be computed."""
     try:
@@ -86,7 +82,7 @@ def check_exact(card: CardData, positions: int, batch: int = 1, trained: bool = 
     needed = WEIGHT * found.weights.number + VALUE * found.activations.number
     remedy = "choose smaller dimensions with --set, or run without exact numbers"
     check_room(needed, f"an exact run of {card.title}", remedy)
-    operations = found.forward.total.number or 0
+    operations = found.whole.total.number or 0
     if operations < LONG:
         return ""
     less = "" if trained else largest(card)
