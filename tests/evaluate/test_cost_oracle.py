@@ -1,4 +1,4 @@
-"""Costs against PyTorch's own counter, on every shipped card; experts and latent keys, both ways."""
+"""Costs against PyTorch's own counter, on every shipped card; experts and latent keys, two ways."""
 
 from __future__ import annotations
 

@@ -112,3 +112,30 @@ def test_each_head_of_several_blocks_at_once(change: str) -> None:
     for h in range(1, 5):
         single = model.put(f"{change} for i ≥ 1, h = {h}").run(None, **random_inputs(model.card, 1))
         np.testing.assert_allclose(found[h - 1], single["logits"], rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["attention-only-2", "gpt2"])
+def test_all_paths_to_a_reader_and_the_direct_one(name: str) -> None:
+    """``in`` changes what lies between; the direct path goes through the stream alone."""
+    card = vt.read(name).bind(V=11, d=8, N=3, H=2, d_k=4, n_max=16)
+    model, tokens = card.with_weights(random_weights(card, 3)), [1, 2, 3, 4]
+    run, other = model.run(tokens), model.run([5, 2, 7, 4])
+    rest = run["Q^{3,2}"]
+    bias = run["b_Q^{3,1}"] if name == "gpt2" else 0
+
+    def logits(query: Any) -> Any:
+        return model.run(tokens, put={"Q^{3,h}": np.stack([query, rest])})["logits"]
+
+    for value, change in ((0 * run["r^{1,1}"], "0"), (other["r^{1,1}"], "r'^{1,1}")):
+        stream = run["x^2"] - run["r^{1,1}"] + value
+        direct = logits(run.ask("norm_A^3(s)", s=stream) @ run["W_Q^{3,1}"] + bias)
+        changed = model.put(f"r^{{1,1}} = {change}", against=other).run(tokens)
+        every = logits(changed["Q^{3,1}"])
+        ways = (
+            (f"r^{{1,1}} = {change} in Q^{{3,1}}", every),
+            (f"x^2 = x^2 - r^{{1,1}} + {change} in Q^{{3,1}}", direct),
+        )
+        for way, want in ways:
+            found = run.ask(f"logits with {way}", against=other)
+            np.testing.assert_allclose(found, want, rtol=1e-9, atol=1e-10)
+        assert abs(direct - every).max() > 1e-6

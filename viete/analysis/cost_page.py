@@ -33,8 +33,8 @@ class CostPage:
         out += [heading(2, "Operations"), self.operations(), self.rates()]
         if c.whole != c.forward:
             out.append(paragraph(
-                "A run computes each expert only for the positions that keep it, and the operations "
-                "here are those. Of the parameters, one position uses "
+                "A run computes each expert only for the positions that keep it; the operations "
+                "are those. Of the parameters, one position uses "
                 f"{number(c.parameters.active) or self.symbolic(c.parameters.active)}."
             ))  # fmt: skip
         return [*out, heading(2, "Bytes"), self.bytes(), *self.cache()]
