@@ -359,12 +359,12 @@ class Counter:
             share = next(iter(shares))[1] if {s for s, _ in shares} <= {*p.symbol.slots} else ONE
             active += self.quantity(each * count * share)
         total = sum((r.all for r in rows), NOTHING)
-        kinds = [
+        token, position, unembedding = (
             sum((r.all for r in rows if kind in r.embeds), NOTHING)
             for kind in ("token", "position", "unembedding")
-        ]
+        )
         plain = sum((r.all for r in rows if not r.embeds), NOTHING)
-        return ParameterCosts(tuple(rows), total, plain, *kinds, active)
+        return ParameterCosts(tuple(rows), total, plain, token, position, unembedding, active)
 
     # -- the cache ---------------------------------------------------------------------------------
 
@@ -420,8 +420,7 @@ class Counter:
             )
 
         def entries(some: frozenset[str]) -> Fraction | None:
-            sizes = [evaluated(each[x], self.numbers) for x in some]
-            return None if None in sizes else sum(x for x in sizes if x is not None)
+            return evaluated(sum((each[x] for x in some), ZERO), self.numbers)
 
         best, least = names, entries(names)
         seen, queue = {names}, [names]
