@@ -76,5 +76,5 @@ def test_a_value_without_rows(command: str, tmp_path: Path) -> None:
     told = command in ("lesson", "explore")
     options = [*more.get(command, ["-t", "0,1"]), "--seed", "0"]
     found = viete(command, path, *options, code=2 if told else 0)
-    assert not told or "y has no entries on this text" in found.stderr
+    assert not told or "y has no entries on this text" in found.err
     assert not written.exists()
