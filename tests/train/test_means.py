@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import viete as vt
+from tests.command_line import viete
+from viete.errors import VieteError
 
 torch = pytest.importorskip("torch")
 
@@ -100,3 +103,32 @@ def test_no_loss_of_one_text_without_a_target() -> None:
     assert np.isnan(card.run(TOKENS[1], weights, y=TARGETS[1])["L"])
     found = card.to_torch(weights)(torch.as_tensor(TOKENS[1]), torch.as_tensor(TARGETS[1]))[1]
     assert torch.isnan(found)
+
+
+@pytest.mark.parametrize("size", [3, 128], ids=["few", "as many as -100 from the end"])
+@pytest.mark.parametrize("command", ["lesson", "explore"])
+def test_a_target_that_is_none_is_no_token(command: str, size: int, tmp_path: Path) -> None:
+    words = " ".join(f"`w{k}`" for k in range(size))
+    text = CARD.replace("LOSS", LOSSES[0]).replace("| $V$ | 4 |", f"| $V$ | {size} |")
+    card, out = tmp_path / "card.md", tmp_path / "out.html"
+    card.write_text(text.replace("## Dimensions", f"## Vocabulary\n\n{words}\n\n## Dimensions"))
+    found = viete(command, str(card), "-t", "0,1,2", "--input", "y=-100,1,2", "--seed", "0",
+                  "-o", str(out))  # fmt: skip
+    assert found.code == 0, found.err
+    assert "w28" not in out.read_text().partition("y = (")[0][-400:]
+    if command == "lesson":
+        assert "no target" in out.read_text()
+
+
+def test_a_trained_card_keeps_l_for_its_layers() -> None:
+    from viete.train.fitting import with_loss
+
+    card = vt.Card.of(with_loss(vt.read("gpt2")))
+    assert card.equations[-1].name == "loss"
+
+
+@pytest.mark.parametrize("to", ["numpy", "torch", "jax", "js"])
+def test_an_exported_init_is_finite(to: str) -> None:
+    text = CARD.replace("LOSS", LOSSES[0]).replace("normal(1)", "normal(1e400)")
+    with pytest.raises(VieteError, match="not one finite number"):
+        vt.read(text).export(to)

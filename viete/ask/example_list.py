@@ -32,8 +32,8 @@ class Example:
 def read_examples(path: Path) -> list[Example]:
     """The texts of a file, as plain or JSON lines.
 
-    In JSON lines ``text`` is a string or a list of ids, and ``against`` another; any other key
-    names a token by its word, or numbers, for questions.
+    In JSON lines ``text`` is a string or a list of ids, or ``tokens`` are ids, and ``against`` is
+    another text; any other key names a token by its word, or numbers, for questions.
 
     Raises VieteError, with the line, for anything but such an object, and for a file without a
     text.
@@ -106,9 +106,14 @@ def from_json(line: Text) -> Example:
 
 def from_object(said: object, line: Text) -> Example:
     """The example of a decoded line of JSON."""
-    if not isinstance(said, dict) or "text" not in said:
-        raise line.error('a line is an object with a text, such as {"text": "I live in D"}')
-    text, against = said.pop("text"), said.pop("against", None)
+    if not isinstance(said, dict) or len(said.keys() & {"text", "tokens"}) != 1:
+        raise line.error(
+            'a line is an object with a text or with tokens, such as {"text": "I live in D"} or '
+            '{"tokens": [3, 1, 4]}'
+        )
+    if "tokens" in said and not are_ids(said["tokens"]):
+        raise line.error("tokens are a list of token ids")
+    text, against = said.pop("text" if "text" in said else "tokens"), said.pop("against", None)
     for given in (text, against):
         if not (isinstance(given, str) or given is None or are_ids(given)) or text is None:
             raise line.error("a text is a string, or a list of token ids")

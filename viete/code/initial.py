@@ -12,7 +12,7 @@ from viete.code.expression import MUL, Code
 from viete.code.identifiers import plain_letter
 from viete.code.layout import docstring, statement
 from viete.errors import Text
-from viete.evaluate.initial_weights import cell, literal, literal_array, member_texts
+from viete.evaluate.initial_weights import amount, cell, literal, literal_array, member_texts
 from viete.evaluate.schedule import program
 from viete.graph.card import CardData, Parameter
 from viete.notation.parser import parse
@@ -86,7 +86,8 @@ class Initial:
         return lead, [low.integer(e, low.env) for e in p.shape]
 
     def amount(self, text: Text) -> Code:
-        """A number computed from the card's dimensions."""
+        """A number computed from the card's dimensions, which must be finite."""
+        amount(self.model, text)
         return self.body.lowering.of(parse(text, self.model.size_scope))
 
     def literal(self, p: Parameter, lead: list[str], core: list[str], every: str) -> str:

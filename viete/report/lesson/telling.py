@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from viete.document.tree import Chain, Column, RegisterRow, capital, listed
-from viete.evaluate.inputs import host
+from viete.evaluate.inputs import NO_TARGET, host
 from viete.evaluate.run import Run
 from viete.evaluate.schedule import Step as Turn
 from viete.evaluate.schedule import member_name
@@ -86,15 +86,18 @@ class Teller:
 
     def word(self, token: Any) -> str:
         words = self.model.vocabulary
-        if int(token) < len(words):
+        if 0 <= int(token) < len(words):
             return words[int(token)]
-        return self.named(int(token)) if self.named is not None else str(int(token))
+        named = self.named if int(token) >= 0 else None
+        return str(int(token)) if named is None else named(int(token))
 
     def has_words(self) -> bool:
         return any(self.word(k) != str(k) for k in self.text)
 
     def token(self, k: int) -> str:
         """A token for prose."""
+        if k == NO_TARGET:
+            return "no target"
         word = self.word(k).replace("`", "\u02cb").replace("$", "\uff04")
         if not word.strip():
             word = f'"{word}"'  # a space by itself is not seen
