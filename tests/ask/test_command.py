@@ -92,6 +92,10 @@ def test_many_texts_are_a_table(folder: Path, model: Model[vt.Card], tmp_path: P
         np.testing.assert_allclose(
             list(map(float, (said[1], *said[3:]))), [number, *run["A^{1,h}_{-1,0}"]], rtol=1e-6
         )
+    ids = tmp_path / "ids.jsonl"
+    ids.write_text('{"tokens": [1, 2]}\n{"text": [1, 2]}\n')
+    one, two = viete("ask", folder, "--texts", ids, "|x^1_0|").out.splitlines()[-2:]
+    assert one.split()[-1] == two.split()[-1]
     objects.write_text(objects.read_text() + '{"text": "the cat", "against": "a mat"}\n')
     said = viete("ask", folder, "--texts", objects, "logits_{-1, answer}", code=2).err
     assert "texts.jsonl:3:1: the question uses answer, and this line has no answer" in said
@@ -230,6 +234,8 @@ def test_what_cannot_be_asked(options: list[str], message: str) -> None:
             '{"text": "a"}\n{"txt": "b"}\n',
             "t.jsonl:2:1: a line is an object with a text",
         ),
+        ("t.jsonl", '{"text": "a", "tokens": [1]}\n', "a text or with tokens"),
+        ("t.jsonl", '{"tokens": "a"}\n', "tokens are a list of token ids"),
         ("t.jsonl", "nope\n", "t.jsonl:1:1: this is not JSON"),
         ("t.jsonl", '{"text": 3}\n', "a text is a string, or a list of token ids"),
         ("t.jsonl", '{"text": [1, 2], "answer": []}\n', "answer is a token's word or a number"),

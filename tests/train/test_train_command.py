@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import viete as vt
 from tests.command_line import instead, viete
 from viete.cli.app import command
 from viete.errors import VieteError
@@ -155,3 +157,32 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
     )
     assert "there is no loss" in refused("plot", tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+def test_new_parameters_of_a_changed_run_begin_as_their_init_says(tmp_path: Path) -> None:
+    page = """# A change
+
+## Parameters
+
+| symbol | shape | init |
+| --- | --- | --- |
+| $B$ | $n_{max} × d$ | INIT |
+
+## Forward pass
+
+1. $Z = O W_O + B[:n]$
+"""
+    new, bare = tmp_path / "new.md", tmp_path / "bare.md"
+    new.write_text(page.replace("INIT", "0"))
+    bare.write_text(page.replace("INIT", ""))
+    given = ("--data", "dialogs", "--batch", "3", "--steps", "1", "--lr", "0", "--log-every", "0")
+    viete("train", "dialog-transformer", *given, "-o", tmp_path / "old")
+    viete("train", tmp_path / "old", "--put", new, *given, "-o", tmp_path / "run")
+    old, run = (vt.load(tmp_path / name) for name in ("old", "run"))
+    for name, w in old.weights.items():
+        np.testing.assert_array_equal(run.weights[name], w)
+    assert run.weights["B"].shape == (512, 64) and not run.weights["B"].any()
+    options = (tmp_path / "old", "--put", bare, *given, "-o", tmp_path / "no")
+    said = viete("train", *options, code=2).err
+    assert "bare.md:7:4: B is new, so it needs an init" in said
+    assert not (tmp_path / "no").exists()

@@ -103,7 +103,8 @@ def train(
             given = start | given
         source.refuse_cut("training has many texts")
         card, sets = source.card(), tuple(source.sets or ())
-        job = begin(Settings(card=name, sets=sets, **given), card, run)
+        before = source.unchanged() if source.is_model else None
+        job = begin(Settings(card=name, sets=sets, **given), card, run, before)
         if words:
             print(words, flush=True)
     if job.step >= job.settings.steps and speaks:

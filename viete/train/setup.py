@@ -102,8 +102,10 @@ class Job:
         return 0 if self.last is None else self.last.step
 
 
-def begin(settings: Settings, card: CardData, run: Path) -> Job:
+def begin(settings: Settings, card: CardData, run: Path, before: CardData | None = None) -> Job:
     """Begin a new run of a card, in an empty folder.
+
+    ``before`` is the card of the weights that it starts from, where the card was changed since.
 
     Raises VieteError, and leaves no files, for a card and data that do not fit, and for a folder
     with other files; only a run without a checkpoint is begun anew.
@@ -153,10 +155,12 @@ def begin(settings: Settings, card: CardData, run: Path) -> Job:
         save_vocabulary(vocabulary, run / "tokenizer.json")
         team().broadcast((settings, None))
         try:
-            found = build_job(settings, run, None, lock)
+            found = build_job(settings, run, None, lock, before)
         except VieteError as error:
             if error.where is not None and error.where.file == str(run / CARD):
-                masked_engine(settings, card, None, None)  # raises the same in the user's card
+                masked_engine(
+                    settings, card, None, None, before
+                )  # raises the same in the user's card
             raise
         return replace(found, skipped=documents.skipped, start=stack.pop_all())
 
@@ -200,12 +204,15 @@ def follow(run: Path) -> Job:
     return build_job(settings, run, last, None)
 
 
-def build_job(settings: Settings, run: Path, last: Checkpoint | None, lock: BinaryIO | None) -> Job:
+def build_job(
+    settings: Settings, run: Path, last: Checkpoint | None, lock: BinaryIO | None,
+    before: CardData | None = None,
+) -> Job:  # fmt: skip
     model = read(run / CARD)
     vocabulary = load_vocabulary(run / "tokenizer.json")
     check_batch(settings, model)
     shared = shares(model) if settings.mean == "targets" else None
-    masks, engine = masked_engine(settings, model, shared, last)
+    masks, engine = masked_engine(settings, model, shared, last, before)
     tokens = encode_data(settings, run, vocabulary, last)  # last, since it takes longest to fail
 
     count = None if tokens.starts is None else len(tokens.starts) - 1
@@ -250,12 +257,16 @@ def check_batch(settings: Settings, card: CardData) -> None:
 
 
 def masked_engine(
-    settings: Settings, card: CardData, shared: Shares | None, last: Checkpoint | None
-) -> tuple[Masks, LossEngine]:
+    settings: Settings, card: CardData, shared: Shares | None, last: Checkpoint | None,
+    before: CardData | None = None,
+) -> tuple[Masks, LossEngine]:  # fmt: skip
     """The masks and engine of a card, with its first weights or a checkpoint's."""
     parts = team().size if settings.shard else 1
     draw = initial_weight(card, settings.seed, settings.dtype, parts)
-    found = first_weights(settings, card) if last is None else checkpoint_weights(last, card)
+    own = card if before is None else before
+    found = first_weights(settings, own) if last is None else checkpoint_weights(last, card)
+    if last is None and before is not None:
+        found = kept_weights(found, card, before)
 
     def weight(name: str) -> np.ndarray:
         return found[name].astype(settings.dtype) if name in found else draw(name)
@@ -343,6 +354,26 @@ def first_weights(settings: Settings, card: CardData) -> Mapping[str, Any]:
     if (path / checkpoints.STATE).is_file():
         return checkpoint_weights(checkpoints.load(path), card)
     return load_weights(card, tensors_of(path))
+
+
+def kept_weights(found: Mapping[str, Any], card: CardData, before: CardData) -> Mapping[str, Any]:
+    """The weights that a changed card still has; its new parameters are drawn.
+
+    Raises VieteError for a parameter that has another shape than before, and for a new one that
+    does not say how it begins.
+    """
+    was, shapes = parameter_shapes(before), parameter_shapes(card)
+    there = {p.name for p in before.parameters}
+    for p in card.parameters:
+        if p.name not in there and not (p.init or p.value):
+            raise p.text.error(f"{p.name} is new, so it needs an init, such as normal(1/50)")
+    for name in found.keys() & shapes.keys():
+        if shapes[name] != was[name]:
+            raise VieteError(
+                f"{name} has the shape {shapes[name]} in the changed card, and its weights have "
+                f"{was[name]}; give what is new another name"
+            )
+    return {name: found[name] for name in found.keys() & shapes.keys()}
 
 
 def encode_data(
