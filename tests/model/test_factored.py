@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from viete.errors import VieteError
-from viete.evaluate.factored import FactoredMatrix
+from viete.evaluate.factored import FactoredMatrix, composition_scores
 
 SIZES = st.integers(1, 6)
 
@@ -156,3 +157,20 @@ def test_a_factor_for_many() -> None:
 def test_wrong(job: Any, sentence: str) -> None:
     with pytest.raises(VieteError, match=re.escape(sentence)):
         job(np.ones((3, 2)))
+
+
+def test_numbers_of_16_bits_are_decomposed_in_float32() -> None:
+    rng = np.random.default_rng(2)
+    a, b = rng.normal(size=(2, 6, 3)), rng.normal(size=(2, 3, 6))
+    halves = [FactoredMatrix(torch.tensor(a, dtype=t), torch.tensor(b, dtype=t))
+              for t in (torch.bfloat16, torch.float16)]  # fmt: skip
+    for m in (*halves, FactoredMatrix(a.astype(np.float16), b.astype(np.float16))):
+        wide = FactoredMatrix(*(np.asarray(m.single(x), np.float64) for x in m.pair))
+        np.testing.assert_allclose(m.S, wide.S, rtol=1e-4)
+        values = [np.sort(np.abs(np.asarray(x.eigenvalues))) for x in (m, wide)]
+        np.testing.assert_allclose(*values, rtol=1e-3)
+        np.testing.assert_allclose(
+            composition_scores(m, m), composition_scores(wide, wide), rtol=1e-4
+        )
+        u, s, v = (np.asarray(x) for x in m.svd())
+        np.testing.assert_allclose((u * s[:, None]) @ v.swapaxes(-1, -2), wide.AB, atol=1e-4)

@@ -16,7 +16,8 @@ class FactoredMatrix:
 
     As in TransformerLens, whose ``Vh`` is V: here ``M = U diag(S) Vh`` and Vh is (…, m, r). Arrays
     are NumPy's or PyTorch's. The product with its l · r entries is only computed where it is
-    needed: singular values come from those of the factors, eigenvalues from B A.
+    needed: singular values come from those of the factors, eigenvalues from B A. No library
+    decomposes numbers of 16 bits, so what is decomposed is in float32 at least.
 
     Raises VieteError for factors that do not fit.
     """
@@ -107,7 +108,7 @@ class FactoredMatrix:
     def factors(self) -> tuple[Array, Array, Array]:
         """U, S, Vh of the product, computed from the factors: at most m singular values."""
         svd = self.xp.linalg.svd
-        (ua, sa, va), (ub, sb, vb) = (svd(x, full_matrices=False) for x in self.pair)
+        (ua, sa, va), (ub, sb, vb) = (svd(self.single(x), full_matrices=False) for x in self.pair)
         um, s, vm = svd(sa[..., :, None] * (va @ ub) * sb[..., None, :], full_matrices=False)
         return ua @ um, s, vm @ vb
 
@@ -138,7 +139,11 @@ class FactoredMatrix:
     @cached_property
     def eigenvalues(self) -> Array:
         """The eigenvalues of B A, (…, m): those of the product that its rank does not make 0."""
-        return self.xp.linalg.eigvals(self.BA)
+        return self.xp.linalg.eigvals(FactoredMatrix(*map(self.single, self.pair)).BA)
+
+    def single(self, a: Array) -> Array:
+        """An array in float32 at least."""
+        return self.xp.astype(a, self.xp.float32) if a.dtype.itemsize < 4 else a
 
     def norm(self) -> Array:
         """The Frobenius norm, (…)."""
