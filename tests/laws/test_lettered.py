@@ -70,6 +70,40 @@ def test_gradients(equations: str) -> None:
     held(model, {k: rng.normal(1, 0.3, s) for k, s in model.parameter_shapes.items()})
 
 
+BLOCKS = r"""# Blocks
+## Dimensions
+| symbol | value |
+| --- | --- |
+| $d$ | 2 |
+| $N$ | 3 |
+| $h$ | $1, …, 2$ |
+## Parameters
+| symbol | shape |
+| --- | --- |
+| $E, F$ | $d × d$ |
+| $W^i, T^i$ | $d × d$ |
+| $M^h$ | $d × d$ |
+## Forward pass
+1. $x^0 = E$
+
+For $i = 1, …, N$:
+
+2. $x^i = x^{i-1} + tanh(x^{i-1} W^i)$
+
+3. $v = """
+
+
+@pytest.mark.parametrize("value", [
+    r"\sum_{i=1}^{N} x^i T^i", "x^N T^1", "x^2 T^2 + x^0 T^3", r"mean_{i=1}^{N}(x^i T^i)",
+    r"\sum_{i=1}^{N-1} x^{i+1} T^i", r"\sum_{i=1}^{N} \sum_h x^i T^i M^h T^2",
+    r"\sum_{i=1}^{N} x^i W^i T^i", r"\sum_{i=2}^{N} x^{i-1} T^i",
+])  # fmt: skip
+def test_weights_of_blocks_that_are_read_after_their_loop(value: str) -> None:
+    model = vt.read(f"{BLOCKS}{value}$\n4. $L = <v_0, F_1>$\n")
+    rng = np.random.default_rng(2)
+    held(model, {k: rng.normal(0, 0.7, s) for k, s in model.parameter_shapes.items()})
+
+
 @pytest.mark.parametrize("meaning", ["float", "interval", "exact", "exported"])
 def test_a_family_with_its_letters_exchanged(meaning: str) -> None:
     """``A^{q,s}`` is the member q, s: both letters change at once."""

@@ -318,9 +318,8 @@ class Backward(Passing):
         blocks = self.model.blocks_of(symbol)
         if blocks:
             later = next((at for at, _ in pairs if at is not None and at.order >= 2 * BACK), None)
-            if key in self.one_for_all:  # what all blocks add to one is there after their loop
-                home = (e.loop for e in self.model.equations if e.loop and e.loop.index in blocks)
-                later = later or self.after(next(home))
+            if key in self.one_for_all or not self.readers(key, blocks[0]):
+                later = later or self.after(self.over(blocks[0])[0])  # there when all have added
             if (loop is None) == (later is None):
                 return  # with its own block's equations, or when all blocks are done
             loop = loop or later

@@ -74,7 +74,7 @@ class Reading:
 class Readers:
     """The blocks ``letter`` = lower, …, upper, which read others by ``reading``.
 
-    ``made``: their derivatives have members for these blocks only.
+    ``made``: their derivatives, or weights, have members for these blocks only.
     """
 
     reading: Reading

@@ -8,7 +8,7 @@ from viete.errors import VieteError
 from viete.graph.card import CardData, Loop
 from viete.graph.sizes import Size
 from viete.notation.printer import show
-from viete.notation.tree import Apply, Bind, Expr, Idx, Ref, num, walk
+from viete.notation.tree import Apply, Bind, Expr, Idx, Ref, num, refs, walk
 from viete.rewrite.adjoint.blocks import Readers, Reading, block_expr
 from viete.rewrite.adjoint.equations import BackwardEquations
 from viete.rewrite.adjoint.shares import Binder, Context, Share
@@ -86,7 +86,8 @@ class Uses(BackwardEquations):
         here = c.loop in made or (not made and at == Idx(slot))
         if c.loop is not None and here and not free & pending.keys():
             return back, c.loop
-        home = made or self.readers(e.key, slot)
+        inside = self.readers(e.key, slot)
+        home = made or inside or self.over(slot)
         reading = Reading.of(at, min(free), self.model) if len(free) == 1 else None
         if not home or reading is None:
             raise self.refused(e, c)
@@ -98,7 +99,8 @@ class Uses(BackwardEquations):
         else:
             raise self.refused(e, c)
         assert lower is not None and upper is not None
-        readers = Readers(reading, letter, lower, upper, c.loop is not None)
+        weights = any(x.symbol.kind == "parameter" and Idx(letter) in x.index for x in refs(back))
+        readers = Readers(reading, letter, lower, upper, c.loop is not None or weights)
         start = self.model.size(loop.lower)
         first = reading.at(self.model.size(lower if reading.sign > 0 else upper))
         early = None if first is None or start is None else (start - first).number()
@@ -112,8 +114,8 @@ class Uses(BackwardEquations):
             assert block is not None
             share = readers.share(back, block, (block, block), self.model)
             self.add(e.key, None, Share((block,), simplified(share), c.reason))
-        if not made and loop == c.loop:
-            loop = self.after(loop)  # it comes from blocks on either side
+        if not made and (loop == c.loop or not inside):
+            loop = self.after(loop)  # it comes from blocks on either side, or from outside
         ends = loop.lower, loop.upper
         return readers.share(back, Idx(slot), ends, self.model), loop
 
@@ -121,6 +123,10 @@ class Uses(BackwardEquations):
         """The loops over a letter that read a value, in order."""
         return [e.loop for e in self.model.equations
                 if e.loop is not None and e.loop.index == letter and key in e.reads]  # fmt: skip
+
+    def over(self, letter: str) -> list[Loop]:
+        """The loops over a letter, in order."""
+        return [x for x in self.model.loops if x.index == letter]
 
     def refused(self, e: Ref, c: Context) -> VieteError:
         text = self.model.equations[c.reason.equation - 1].text
