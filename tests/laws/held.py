@@ -6,17 +6,22 @@ rewriting is an answer, where the law says which.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
+from functools import lru_cache
+from itertools import product
+from random import Random
 from typing import Any
 
 import numpy as np
 import torch
 
-import viete as vt
-from tests.laws.programs import Program
+from tests.laws.programs import Named, Program
 from tests.laws.reference import Reference
-from viete.graph.card import CardData
+from viete.errors import VieteError
+from viete.evaluate.plan.engine import Engine
 from viete.meanings.run import run
+from viete.notation.printer import show
 
 Law = Callable[[Program], None]
 LAWS: dict[str, Law] = {}
@@ -52,8 +57,9 @@ def tensors(weights: Mapping[str, np.ndarray]) -> dict[str, torch.Tensor]:
     return {k: torch.from_numpy(v.copy()) for k, v in weights.items()}
 
 
-def read_by_hand(p: Program, card: CardData | None = None) -> Reference:
-    return Reference(card or p.card, p.weights(), p.given())
+@lru_cache(maxsize=8)
+def read_by_hand(p: Program) -> Reference:
+    return Reference(p.card, p.weights(), p.given())
 
 
 @law
@@ -65,4 +71,309 @@ def a_run_is_as_read_by_hand(p: Program) -> None:
             close(made[name], hand.whole(name), name)
 
 
-__all__ = ["LAWS", "check", "vt"]
+# Derivatives --------------------------------------------------------------------------------------
+
+
+def slope(p: Program, way: Mapping[str, np.ndarray], step: float) -> float:
+    """How fast the loss changes on that way, by the second reading and central differences."""
+    ends = []
+    for sign in (1, -1):
+        moved = {k: v + sign * step * way[k] for k, v in p.weights().items()}
+        ends.append(float(Reference(p.card, moved, p.given())[p.loss]))
+    return (ends[0] - ends[1]) / (2 * step)
+
+
+@lru_cache(maxsize=8)
+def by_autograd(p: Program) -> dict[str, np.ndarray]:
+    """The derivatives by PyTorch, of weights and of real inputs; 0 where nothing depends."""
+    weights = {k: v.requires_grad_() for k, v in tensors(p.weights()).items()}
+    real = [k for k, v in p.given().items() if v.dtype.kind == "f"]
+    given = {k: torch.tensor(v, requires_grad=k in real) for k, v in p.given().items()}
+    loss = run(p.card, None, weights, names=[p.loss], **given)[p.loss]
+    if loss.requires_grad:
+        loss.backward()  # type: ignore[no-untyped-call]
+    leaves = weights | {k: given[k] for k in real}
+    return {k: host(torch.zeros_like(v) if v.grad is None else v.grad) for k, v in leaves.items()}
+
+
+def close_gradients(found: Mapping[str, Any], truth: Mapping[str, np.ndarray], what: str) -> None:
+    """Gradients of weights: each is measured by its own largest entry, or by that of all."""
+    whole = max((float(np.abs(v).max(initial=0.0)) for v in truth.values()), default=0.0)
+    for name, true in truth.items():
+        if name not in found:
+            assert not np.abs(true).max(initial=0.0) > 1e-9 * whole, f"{what}: no ∂{name}"
+            continue
+        got = host(found[name])
+        assert got.shape == true.shape, f"{what}: ∂{name} has shape {got.shape}, not {true.shape}"
+        size = max(float(np.abs(true).max(initial=0.0)), 1e-3 * whole, 1e-12)
+        error = float(np.abs(got - true).max(initial=0.0))
+        assert error <= 1e-7 * size, f"{what}: ∂{name} is {error / size:.2e} off\n{got}\n{true}"
+
+
+def made_gradients(p: Program) -> dict[str, Any]:
+    """What the backward equations give."""
+    real = [k for k, v in p.given().items() if v.dtype.kind == "f"]
+    by = [q.name for q in p.card.parameters] + real
+    made = run(p.card.grad(p.loss, by), None, p.weights(), **p.given())
+    return {k[1:]: made[k] for k in map(str, made) if k.startswith("∂")} | {
+        name: made["∂" + name] for name in (*p.weights(), *real) if has(made, "∂" + name)
+    }
+
+
+def has(made: Any, name: str) -> bool:
+    try:
+        made[name]
+    except VieteError:
+        return False
+    return True
+
+
+@law
+def the_backward_equations_are_the_derivative(p: Program) -> None:
+    truth, found = by_autograd(p), made_gradients(p)
+    close_gradients(found, truth, "beside autograd")
+    rng = np.random.default_rng(p.seed)
+    way = {k: rng.choice([-1.0, 1.0], v.shape) for k, v in p.weights().items()}
+    along = sum(float((host(found[k]) * way[k]).sum()) for k in way if k in found)
+    near, far = slope(p, way, 1e-5), slope(p, way, 2e-5)
+    if abs(near - far) < 1e-6 * (1 + abs(near)):  # else there is a kink between
+        assert abs(along - near) < 1e-5 * (1 + abs(near)), f"{along} where {near} is measured"
+
+
+@law
+def a_planned_step_has_the_loss_and_its_derivative(p: Program) -> None:
+    truth, loss = by_autograd(p), float(read_by_hand(p)[p.loss])
+    truth = {k: v for k, v in truth.items() if k in p.weights()}
+    for kind, weights in (("NumPy", p.weights()), ("PyTorch", tensors(p.weights()))):
+        engine = Engine(p.card, weights, p.loss)
+        close(engine(None, **p.given()), loss, f"loss, {kind}")
+        close_gradients(engine.gradients, truth, f"planned, {kind}")
+
+
+# Programs for others ------------------------------------------------------------------------------
+
+
+def spelled(name: str) -> str:
+    return {"ξ": "xi"}.get(name, name)
+
+
+@law
+def the_numpy_script_is_the_card(p: Program) -> None:
+    names: dict[str, Any] = {"__name__": "exported"}
+    if "real" in p.has:  # a script trains on texts alone
+        return
+    exec(compile(p.card.export("numpy", p.loss), "exported.py", "exec"), names)
+    given = {spelled(k): v for k, v in p.given().items()}
+    weights = names["renamed"](p.weights()) if "renamed" in names else p.weights()
+    taken = inspect.signature(names["forward"]).parameters
+    own = {k: v for k, v in weights.items() if k in taken}
+    out = names["forward"](**{k: v for k, v in given.items() if k in taken}, **own)
+    close(out[1] if isinstance(out, tuple) else out, read_by_hand(p)[p.loss], "loss")
+    backward = inspect.signature(names["backward"]).parameters
+    gradients = names["backward"](
+        out[-1], **{k: v for k, v in given.items() if k in backward}, **own
+    )
+    truth = by_autograd(p)
+    if "renamed" not in names:
+        truth = {k: v for k, v in truth.items() if k in p.weights()}
+        close_gradients(gradients, truth, "exported backward")
+
+
+@law
+def the_module_is_the_card(p: Program) -> None:
+    module = p.card.to_torch(p.weights(), p.loss)
+    taken = list(inspect.signature(module.forward).parameters)
+    given = {spelled(k): torch.from_numpy(v) for k, v in p.given().items()}
+    out = module(**{k: v for k, v in given.items() if k in taken})
+    loss = out[-1] if isinstance(out, tuple) else out
+    close(loss, read_by_hand(p)[p.loss], "loss")
+    loss.backward()
+    found = {k: torch.zeros_like(v) if v.grad is None else v.grad
+             for k, v in module.weights().items()}  # fmt: skip
+    truth = by_autograd(p)
+    close_gradients(found, {k: v for k, v in truth.items() if k in found}, "module")
+
+
+# Texts together -----------------------------------------------------------------------------------
+
+
+@law
+def a_batch_is_each_text_alone(p: Program) -> None:
+    texts = [p.given(3, text) for text in range(2)]
+    made = run(p.card, None, p.weights(), **{k: np.stack([x[k] for x in texts]) for k in texts[0]})
+    for k, given in enumerate(texts):
+        hand = Reference(p.card, p.weights(), given)
+        for name in made:
+            want, got = hand.whole(name), host(made[name])
+            close(got[k] if got.ndim > want.ndim else got, want, f"{name} of text {k}")
+
+
+@law
+def no_real_position_reads_padding(p: Program) -> None:
+    """The padded form gives each text its own values, with padding on either side, or refuses."""
+    if "a" in p.has:
+        return
+    try:
+        padded = p.card.padded()
+    except VieteError:
+        return
+    n, texts = 5, [(p.given(length, length), length) for length in (2, 4, 5)]
+    types = p.card.shapes.types
+    length = {i.name: k for i in p.card.inputs for k, size in enumerate(i.shape)
+              if show(size) == "n"}  # fmt: skip
+    mask = next(i.name for i in padded.inputs if i.name not in p.given())
+    for left in (False, True):
+        rows, batch = [], {k: [] for k in (*p.given(), mask)}  # type: ignore[var-annotated]
+        for given, m in texts:
+            at = slice(n - m, n) if left else slice(0, m)
+            rows.append(at)
+            for name, v in given.items():
+                wide = p.given(n, 99)[name].copy() if name in length else v
+                if name in length:
+                    wide[at] = v
+                batch[name].append(wide)
+            batch[mask].append([int(at.start <= j < at.stop) for j in range(n)])
+        made = run(padded, None, p.weights(), **{k: np.array(v) for k, v in batch.items()})
+        for k, (given, _) in enumerate(texts):
+            hand = Reference(p.card, p.weights(), given)
+            for name in made:
+                key = made.symbol(name).key
+                if key not in types or any("n" in s.names() and str(s) != "n"
+                                           for s in types[key].shape):  # fmt: skip
+                    continue
+                axes = [rows[k] if str(s) == "n" else slice(None) for s in types[key].shape]
+                if any(x != slice(None) for x in axes):  # else it may be a mean over positions
+                    want, got = hand.whole(name), host(made[name])
+                    got = got[k] if got.ndim > want.ndim else got
+                    close(got[(..., *axes)], want, f"{name}, {'left' if left else 'right'}")
+
+
+# Changes ------------------------------------------------------------------------------------------
+
+
+def changes(p: Program, hand: Reference, free: bool = False) -> list[str]:
+    """Changes of some values, as people write them; ``free`` leaves a letter to the question."""
+    rng, out = Random(p.seed), []
+    values = [e for e in p.card.equations if e.name != p.loss]
+    for e in rng.sample(values, min(3, len(values))):
+        symbol = e.left.symbol
+        members = list(hand.members(e.name))
+        member = rng.choice(members)
+        letters = [s for s in symbol.slots if s in "sqhgr"]
+        loose = rng.choice(letters) if letters and rng.random() < 0.5 else None
+        index = [s if s == loose else str(k) for s, k in zip(symbol.slots, member, strict=True)]
+        base = Named(name_of(symbol), (), ()).at(*index)
+        shape = np.shape(hand.member(symbol, member))
+        kind = rng.choice(["whole", "zero", "rows", "row", "condition"])
+        if kind == "rows" and len(shape) == 2 and shape[0] > 1:
+            out.append(f"{base}_j = 2 {base}_j for j ≥ 1")
+        elif kind == "row" and shape:
+            out.append(f"{base}_0 = 0")
+        elif kind == "condition" and loose and not free:
+            out.append(f"{base} = 3 {base} for {loose} ≤ 1")
+        else:
+            out.append(f"{base} = {'0' if kind == 'zero' else f'2 {base}'}")
+    return out
+
+
+def name_of(symbol: Any) -> str:
+    """A name without its index letters."""
+    label = "".join(f"_{{{s.text}}}" for s in symbol.sub if not s.index)
+    return str(symbol.base + label)
+
+
+@law
+def a_changed_card_is_as_read_by_hand(p: Program) -> None:
+    plain = read_by_hand(p)
+    for text in changes(p, plain):
+        hand = Reference(p.card, p.weights(), p.given(), [text])
+        made = run(p.card.put(text), None, p.weights(), **p.given())
+        for name in made:
+            if made.symbol(name).key in hand.equations:  # else it is the value of before
+                close(made[name], hand.whole(name), f"{name} where {text}")
+
+
+@law
+def a_question_with_a_change_is_as_read_by_hand(p: Program) -> None:
+    plain = read_by_hand(p)
+    made = p.card.run(None, p.weights(), **p.given())
+    for text in changes(p, plain):
+        hand = Reference(p.card, p.weights(), p.given(), [text])
+        # A letter that the change leaves free asks for each member by itself.
+        change = hand.changes[0]
+        letters = sorted({x for e in change.left.index for x in e.free})
+        if letters and not change.tests:
+            ranges = [hand.range(x) for x in letters]
+            parts = []
+            for at in product(*ranges):
+                one = text
+                for x, k in zip(letters, at, strict=True):
+                    one = one.replace(f"{{{x}", f"{{{k}").replace(f",{x}", f",{k}")
+                parts.append(Reference(p.card, p.weights(), p.given(), [one])[p.loss])
+            want = np.reshape(parts, [*map(len, ranges)])
+        else:
+            want = hand[p.loss]
+        question = f"{p.loss} with {text}"
+        close(made[question], want, question)
+
+
+@law
+def a_cut_card_goes_on_from_what_it_is_given(p: Program) -> None:
+    plain = read_by_hand(p)
+    model = p.card.with_weights(p.weights())
+    read = frozenset[str]().union(*(e.reads for e in p.card.equations))
+    values = [e for e in p.card.equations if e.name in read]
+    for e in Random(p.seed).sample(values, min(2, len(values))):
+        cut = model.cut(show(e.left), values=model.run(None, **p.given()))
+        made = cut.run(None, **p.given())
+        for name in made:
+            if made.symbol(name).key in plain.equations:
+                close(made[name], plain.whole(name), f"{name} without {show(e.left)}")
+
+
+# Readings -----------------------------------------------------------------------------------------
+
+
+@law
+def the_terms_of_an_expansion_add_up(p: Program) -> None:
+    plain = read_by_hand(p)
+    made = p.card.run(None, p.weights(), **p.given())
+    for name, e in [(e.name, e) for e in p.card.equations][-4:]:
+        member = next(plain.members(name))
+        base = Named(name_of(e.left.symbol), ()).at(*map(str, member))
+        want = plain.member(e.left.symbol, member)
+        asked = base + ("[-1]" if np.ndim(want) == 2 else "")
+        want = want[-1] if np.ndim(want) == 2 else want
+        for into in ("block", "head"):
+            found = made.expand(asked, into)
+            total = sum(np.asarray(t.value) for t in found)
+            error = np.max(np.abs(total - want))
+            assert error <= 1e-9 * max(found.mass, 1.0), f"{asked} into {into}: {error:.2e} off"
+
+
+@law
+def every_member_has_its_value(p: Program) -> None:
+    """Members, rows and entries that are asked for, and families with their letters left free."""
+    plain, made = read_by_hand(p), p.card.run(None, p.weights(), **p.given())
+    for e in p.card.equations:
+        symbol = e.left.symbol
+        for member in plain.members(e.name):
+            want = plain.member(symbol, member)
+            base = Named(name_of(symbol), ()).at(*map(str, member))
+            close(made[base], want, base)
+            if np.ndim(want):
+                close(made[f"{base}[0]"], want[0], f"{base}[0]")
+        loop = [s for s in symbol.slots if s in p.card.loop_letters]
+        if loop:
+            members = list(plain.members(e.name))
+            wants = [np.asarray(plain.member(symbol, m)) for m in members]
+            others = sorted({m[1:] for m in members})
+            assert symbol.slots[0] == loop[0]
+            for rest in others:
+                family = Named(name_of(symbol), ()).at(loop[0], *map(str, rest))
+                want = np.stack([w for m, w in zip(members, wants, strict=True) if m[1:] == rest])
+                got = host(made[family])
+                close(got, want[len(want) - len(got) :], family)
+
+
+__all__ = ["LAWS", "check"]
