@@ -81,6 +81,19 @@ def os_refusals(path: object, done: str = "read") -> Iterator[None]:
         raise VieteError(f"{path}: cannot be {done} ({error.strerror or error})") from None
 
 
+@contextmanager
+def memory_refusals(remedy: str) -> Iterator[None]:
+    """Turn a lack of memory into a VieteError with the ``remedy``: Python's or PyTorch's own."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        said = str(error)  # PyTorch has a class of errors for a GPU, and none for a processor
+        if not (isinstance(error, MemoryError) or "allocate memory" in said
+                or "out of memory" in said):  # fmt: skip
+            raise
+        raise VieteError(f"this needs more memory than there is; {remedy}") from None
+
+
 @dataclass(frozen=True)
 class Text:
     """Part of a line of a reader's file, which knows its place."""

@@ -201,3 +201,18 @@ def test_free_memory_is_known_here() -> None:
     assert free is not None and free > 10**7
     held = np.zeros(1)
     room.check_room(held.nbytes, "a number", "take none")
+
+
+@pytest.mark.parametrize("error", [
+    MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried …"),
+    RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB"),
+], ids=["Python", "PyTorch", "GPU"])  # fmt: skip
+def test_a_training_that_needs_too_much_memory(
+    error: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lacking(*given: object) -> None:
+        raise error
+
+    monkeypatch.setattr("viete.train.loop.train", lacking)
+    said = viete("train", "dialog-transformer", "--data", "dialogs", "-o", tmp_path, code=2).err
+    assert "more memory than there is; give a smaller --batch or --length" in said

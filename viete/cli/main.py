@@ -35,7 +35,7 @@ def run() -> None:
     import warnings
     from contextlib import redirect_stderr, redirect_stdout
 
-    from viete.errors import VieteError, VieteWarning
+    from viete.errors import VieteError, VieteWarning, memory_refusals
     from viete.printable import Screen, Unread
 
     collect_seldom()
@@ -47,7 +47,8 @@ def run() -> None:
                 with warnings.catch_warnings():
                     warnings.simplefilter("always", VieteWarning)
                     warnings.showwarning = show_warning
-                    command()(prog_name="viete")
+                    with memory_refusals("try smaller dimensions with --set"):
+                        command()(prog_name="viete")
             finally:
                 sys.stdout.flush()  # where it cannot be written, that is still to be said
         except VieteError as error:
@@ -58,8 +59,6 @@ def run() -> None:
         except OSError as error:  # files have sentences of their own: what is left is our output
             silence()
             fail(f"{error.filename or 'the output'}: cannot be written ({error.strerror or error})")
-        except MemoryError:
-            fail("this needs more memory than there is; try smaller dimensions with --set")
 
 
 def show_warning(

@@ -18,7 +18,7 @@ import typer
 from viete.cli.output import emit, format_of, output_option
 from viete.cli.source import SourceOptions
 from viete.document.columns import fitting_lines, table_width, terminal_width
-from viete.errors import VieteError, VieteWarning
+from viete.errors import VieteError, VieteWarning, memory_refusals
 from viete.train.settings import Settings, load_settings, option
 
 if TYPE_CHECKING:
@@ -112,7 +112,8 @@ def train(
         print(f"this run has already taken its {taken}; ask for more with --steps")
     elif speaks:
         announce(job)
-    found = learn(job, sampler(job) if job.settings.sample_every else None)
+    with memory_refusals("give a smaller --batch or --length, or smaller dimensions with --set"):
+        found = learn(job, sampler(job) if job.settings.sample_every else None)
     if found.stopped:
         if speaks:
             print(f"stopped after step {found.step}, and saved; to go on: "
