@@ -20,6 +20,8 @@ HEADS = "| $H$ | 2 | heads |\n"
 
 # fmt: off
 CASES = [
+    ("one letter twice", "$Q^{i,h} = u^i W_Q^{i,h}$", "$Q_h^{i,«h»} = u^i W_Q^{i,h}$",
+     None, "h is in this name twice, and a family has each letter once"),
     ("struck through", "$y = argmax(s)$", "«~~$y = argmax(s)$~~»",
      None, "what is struck through is no part of a card; delete it, or the ~~ around it"),
     ("unknown symbol", "Q^{i,h} = u^i W_Q", "Q^{i,h} = «z»^i W_Q", None, "unknown symbol z"),

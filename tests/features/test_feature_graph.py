@@ -241,6 +241,17 @@ def test_layouts_of_files(tmp_path: Path) -> None:
     assert one.run(TEXT)["logits"] == pytest.approx(model.run(TEXT)["logits"], abs=1e-9)
     graph = feature_graph(one.run(TEXT), "logits_{-1,7}")
     assert {x.block for x in graph.nodes if x.kind == "feature"} == {2}
+    before = json.dumps({"architecture": "jumprelu", "hook_name": "blocks.1.hook_resid_pre"})
+    sae.write_text(before)  # which block 1 makes, as the card counts
+    other = model.put(read_coders(sae.parent)).run(TEXT)
+    assert other["logits"] == pytest.approx(model.run(TEXT)["logits"], abs=1e-9)
+    x = np.asarray(model.run(TEXT)["x^1"])
+    pre = (x - other["b_dec^1"]) @ other["W_enc^1"] + other["b_enc^1"]
+    np.testing.assert_allclose(other["pre^1"], pre, rtol=1e-9)
+    assert np.ptp(other["feature^2"]) == 0
+    sae.write_text(before.replace("s.1.", "s.0."))
+    with pytest.raises(vt.VieteError, match="features of block 0, counted from 0, replace a value"):
+        model.put(read_coders(sae.parent))
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,13 @@ import numpy as np
 from viete.errors import Text, VieteError
 from viete.evaluate.schedule import program
 from viete.graph.card import CardData
+from viete.graph.dependence import offset
 from viete.model.names import Names
 from viete.model.places import place_of
 from viete.notation.parser import parse
 from viete.notation.printer import show
 from viete.notation.tree import Apply, Expr, Idx, Num, Ref, num, transform
+from viete.rewrite.simplify import simplified
 from viete.rewrite.transcoding import Coding, transcoded
 
 UNPLACED = -1  # the block of a file that does not say which
@@ -72,6 +74,15 @@ class Coders:
             writes = Ref(writes.symbol, tuple(
                 Idx(s) if s == letter else k
                 for s, k in zip(writes.symbol.slots, writes.index, strict=True)))  # fmt: skip
+        elif at is not None and (step := offset(at, letter)):  # x^{i-1}: made by an earlier block
+            reads, writes = (shifted(card, x, letter, step) for x in (reads, writes))
+            assert isinstance(writes, Ref)
+            if first := [k for k in blocks if k != UNPLACED and k + step < 0]:
+                raise VieteError(
+                    f"features of block {first[0]}, counted from 0, replace a value that stands "
+                    f"before the blocks, and only a value of a block can have features"
+                )
+            blocks = {k if k == UNPLACED else k + step: coder for k, coder in blocks.items()}
         if UNPLACED in blocks:
             raise VieteError(
                 f"{self.source} does not say its block: write the block's number, as in "
@@ -80,11 +91,11 @@ class Coders:
         if beyond := sorted(set(blocks) - set(range(len(numbers)))):
             raise VieteError(f"{card.title} has {len(numbers)} blocks, and features are for block "
                              f"{beyond[0]}, counted from 0")  # fmt: skip
-        first = next(iter(blocks.values()))
-        kind = "topk" if first.k else "jumprelu" if "threshold" in first.arrays else "relu"
+        one = next(iter(blocks.values()))
+        kind = "topk" if one.k else "jumprelu" if "threshold" in one.arrays else "relu"
         some = tuple(numbers[k] for k in blocks) if len(blocks) < len(numbers) else ()
         new = transcoded(card, Coding(
-            first.width, reads, writes, kind, first.k, first.centred, "W_skip" in first.arrays,
+            one.width, reads, writes, kind, one.k, one.centred, "W_skip" in one.arrays,
             self.across, some))  # fmt: skip
         own = {p.name for p in new.parameters} - {p.name for p in card.parameters}
         arrays: dict[str, np.ndarray] = {}
@@ -144,6 +155,12 @@ class Coders:
                 f"{name} of {coder.source} is {array.shape}, and the model needs {shape}"
             )
         return array
+
+
+def shifted(card: CardData, e: Expr, letter: str, step: int) -> Expr:
+    """A formula about the block ``letter + step``, rewritten for the block ``letter``."""
+    other = Apply("sub" if step > 0 else "add", (Idx(letter), num(abs(step))))
+    return simplified(card.substitute(e, letters={letter: other}))
 
 
 def over_blocks(e: Expr, letter: str, at: Num) -> Expr:

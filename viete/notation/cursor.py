@@ -52,6 +52,9 @@ def parse_name(source: Text, kind: str, indices: set[str]) -> Symbol:
     for item in items:
         if not all(t.kind in ("word", "num") or t.text == "*" for t in item.tokens):
             raise source.error(f"{item.label} cannot be part of a declared name", *item.at)
+        if any(x.text == item.label for x in (*slots["_"], *slots["^"])) and item.label in indices:
+            raise source.error(f"{item.label} is in this name twice, and a family has each letter "
+                               "once", *item.at)  # fmt: skip
         slots[item.sign].append(Slot(item.label, item.label in indices))
     parser.finish()
     return Symbol(kind, base, tuple(slots["_"]), tuple(slots["^"]))
