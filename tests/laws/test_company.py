@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import viete as vt
 from tests.laws.strategies import Card, cards, random_inputs, random_weights, shipped, tiny
 from viete.errors import VieteError
+from viete.text.vocabulary import Characters
 
 SHIPPED = [p for p in shipped() if Path(p).stem in ("bert", "gpt2", "t5", "letters-vectors")]
 
@@ -88,3 +89,23 @@ def test_changes_hooks_and_questions_reach_each_text() -> None:
         run.expand("logits_{-1,5}")
     other = model.run([[0] * 3 + texts[0], texts[1]], attention_mask=[[0] * 3 + [1] * 3, [1] * 6])
     assert run.ask("|logits - logits'|", against=other).max() > 0.1
+
+
+@pytest.mark.parametrize("card", ["gpt2", "bert"])
+def test_a_call_knows_the_lengths_of_its_texts(card: str, tmp_path: Path) -> None:
+    """The loss of texts in one call is the mean over their own tokens; an encoder's mask is set."""
+    small = tiny(next(p for p in shipped() if Path(p).stem == card)).with_weights(seed=0)
+    small.save(tmp_path)
+    (tmp_path / "tokenizer.json").write_text(Characters("abc").dumps())
+    (tmp_path / "tokenizer_config.json").write_text('{"pad_token": "c"}')
+    model, texts = vt.load(tmp_path), ["ab", "cabacab"]
+    found = model(texts)
+    for text, mine in zip(texts, found, strict=True):
+        mine = mine[: len(text)] if mine.ndim == 2 else mine  # BERT's is one vector of the text
+        np.testing.assert_allclose(mine, model(text)[0], rtol=1e-9, atol=1e-12)
+    if card == "gpt2":
+        each = [model(text, return_type="loss", loss_per_token=True)[0] for text in texts]
+        wanted = np.concatenate(each).mean()
+        assert float(model(texts, return_type="loss")) == pytest.approx(wanted)
+        one = model(texts, return_type="loss", loss_per_token=True)[0]
+        np.testing.assert_allclose(one, [*each[0], *[0] * (len(one) - len(each[0]))])

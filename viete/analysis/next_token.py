@@ -7,7 +7,13 @@ from viete.errors import VieteError
 from viete.graph.card import CardData, Equation, Input, memoised
 from viete.graph.dependence import forward_slice
 from viete.graph.sizes import Size
-from viete.notation.tree import Pick, Ref, walk
+from viete.notation.tree import Pick, Ref, num, walk
+
+
+def padding_mask(card: CardData, text: Input) -> Input | None:
+    """The card's own input that is 0 at padding of a text; None if it has none."""
+    return next((i for i in card.inputs if i.default is not None and i.shape == text.shape
+                 and i.high == num(1)), None)  # fmt: skip
 
 
 @memoised

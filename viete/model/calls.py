@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 from array_api_compat import array_namespace
 
-from viete.analysis.next_token import scores, text_of
+from viete.analysis.next_token import padding_mask, scores, text_of
 from viete.errors import VieteError
 from viete.evaluate.labelled import Array, device_of
 from viete.evaluate.run import Run
@@ -78,10 +79,20 @@ class NamedCalls(NamedWeights):
             ids = array_like(next(iter(self.weights.values())), ids)
         if ids.ndim == len(self.card.heads_of(self.text.symbol)) + len(self.text.shape):
             ids = ids[None]
+        lengths = self.text_lengths(tokens, prepend_bos)
+        if len(set(lengths)) > 1 and (mask := padding_mask(self.card, self.text)) is not None:
+            there = np.arange(ids.shape[-1]) < np.array(lengths)[:, None]
+            inputs = {mask.name: there.astype(np.int64), **inputs}
         return {self.text.name: ids, **inputs}
 
-    def outcome(self, run: Run, return_type: str | None, per_token: bool) -> Any:
-        """The logits, the loss or both."""
+    def text_lengths(self, given: Any, prepend_bos: bool | None = None) -> list[int]:
+        """The lengths of several texts; none of ids. The class that inherits this defines it."""
+        return []
+
+    def outcome(
+        self, run: Run, return_type: str | None, per_token: bool, lengths: Sequence[int] = ()
+    ) -> Any:
+        """The logits, the loss or both; of texts of these lengths padding is no target."""
         if return_type is None:
             return None
         if return_type == "logits":
@@ -91,7 +102,13 @@ class NamedCalls(NamedWeights):
         if run.sizes[n] < 2:
             raise VieteError("the loss of the next token needs a text of at least 2 tokens")
         loss = run[LOSSES.format(n=n, z=name, t=text.name)]
-        loss = loss if per_token else array_namespace(loss).mean(loss)
+        if len(set(lengths)) > 1:
+            xp, places = array_namespace(loss), np.arange(1, loss.shape[-1] + 1)
+            there = array_like(loss, places < np.array(lengths)[:, None])
+            loss = xp.where(there, loss, xp.zeros_like(loss))
+            loss = loss if per_token else xp.sum(loss) / (sum(lengths) - len(lengths))
+        elif not per_token:
+            loss = array_namespace(loss).mean(loss)
         return loss if return_type == "loss" else (run[name], loss)
 
     def loss_fn(
@@ -131,8 +148,6 @@ def output_of(card: CardData, text: Input) -> Ref:
 
 def array_like(like: Array, ids: Any) -> Array:
     """Token ids in the library and on the device of another array; NumPy's for exact numbers."""
-    import numpy as np
-
     array = np.asarray(ids)
     if not hasattr(like, "dtype"):
         return array

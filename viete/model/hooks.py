@@ -240,7 +240,8 @@ class Hooked(Starting):
         if end is not None:
             out = named.read(run, end, run.batch or 1)
         else:
-            out = self.outcome(run, return_type, asked.per_token)
+            lengths = self.text_lengths(tokens, asked.prepend_bos)
+            out = self.outcome(run, return_type, asked.per_token, lengths)
         return out, run, named, names
 
     def comes_after(self, name: str, end: str) -> bool:

@@ -137,6 +137,11 @@ class Texts:
         """All ids (n) of one text."""
         return self.to_tokens(text, prepend_bos, truncate=False)[0]
 
+    def text_lengths(self, given: Any, prepend_bos: bool | None = None) -> list[int]:
+        """The numbers of tokens of several texts; none of ids."""
+        several = are_texts(given)
+        return [len(self.tokenizer.framed(t, prepend_bos)) for t in given] if several else []
+
     def ids(self, given: Any, prepend_bos: bool | None = None) -> Any:
         """The ids (n) of a text, (batch, n) of a list of texts; any other argument as it is."""
         if isinstance(given, str):

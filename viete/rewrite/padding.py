@@ -12,7 +12,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from viete.analysis.flows import flows_of
-from viete.analysis.next_token import text_of
+from viete.analysis.next_token import padding_mask, text_of
 from viete.errors import Text, VieteError
 from viete.graph.card import CardData, Equation, Input, with_right
 from viete.notation.substitution import fresh
@@ -35,8 +35,7 @@ def padded(card: CardData, counts: bool = False) -> CardData:
     assert isinstance(n, Ref)
     taken = card.plain_names | card.scope.indices | card.bound_letters
     mask = Symbol("input", fresh(taken, NAMES))
-    if any(i.default is not None and i.shape == tokens.shape and i.high == num(1)
-           for i in card.inputs):  # fmt: skip
+    if padding_mask(card, tokens) is not None:
         raise VieteError(f"{card.title} already has a padding mask")
     if by_length := flows_of(card).by_length:
         raise VieteError(
