@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -262,3 +263,25 @@ def test_the_command(tmp_path: Path) -> None:
     assert "makes no claim" in viete("check", "pythia", path, *small, code=2).err
     said = viete("check", "pythia", tmp_path / "none.md", *small, code=2).err
     assert "cannot be read" in said
+
+
+def test_the_heading_names_the_inputs_that_the_claims_need() -> None:
+    """The targets of a loss are drawn for claims about the loss alone."""
+    given = ("check", "two-layers", "--text", "planktonpl")
+    assert "with these weights and this input, within" in viete(*given, "sum(A^{2,1}) = 1").out
+    said = " ".join(viete(*given, "L ≥ 0").out.split())
+    assert "with these weights, this input and random y (3 draws, seed 0), within" in said
+
+
+def test_a_long_exact_check_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("viete.cli.running.PATIENCE", 0)
+    said = viete("check", "exact-lesson", "-t", "a b", "--meaning", "exact", "A_{1,0} < 1/2").err
+    assert "exact numbers have taken 0 s so far" in said and "Ctrl-C stops" in said
+
+
+def test_verdicts_as_json_name_all_rules() -> None:
+    command = ("check", "two-layers", "sum(A^{1,1}) = 1", "L ≥ 100", "--json")
+    proved, wrong = json.loads(viete(*command, code=1).out)["verdicts"]
+    assert proved["proof"]["definitions"] == ["A^{i,h}"] and not wrong["ok"]
+    assert "rows of a softmax sum to 1" in proved["proof"]["rules"]
+    assert wrong["left"] < wrong["right"] == 100

@@ -57,7 +57,10 @@ def test_questions_of_a_page_keep_its_titles_and_words(folder: Path, tmp_path: P
         "## Of lengths", "`the last residual: |x^N_{-1}|`", "## Of logits", "`logits_{-1,5}`",
         "`∂(logits_{-1,5})/∂x^1_{-1}`  (d",
     ]  # fmt: skip
-    page.write_text("- $|x^N_{-1}|$\n- wrong: $x^1 + q$\n")
+    page.write_text("- wrong: $x^1 + q$\n- $|x^N_{-1}|$\n")  # goes on, as check does
+    said = viete("ask", folder, "--text", TEXTS[0], f"@{page}").out
+    assert f"Not read: {page}:1:17: unknown symbol q" in " ".join(said.split()) and "|x^N" in said
+    page.write_text("- wrong: $|x^N_{-1}| +$\n- wrong: $x^1 + q$\n")
     error = viete("ask", folder, "--text", TEXTS[0], f"@{page}", code=2).err
     assert f"{page}:2:17: unknown symbol q" in error and error.splitlines()[-1].strip() == "^"
     lines = tmp_path / "questions.txt"

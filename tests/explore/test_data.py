@@ -23,6 +23,32 @@ WORD = "</script><script>alert(1)</script>"
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
 
 
+SCALED = r"""# Scaled
+
+## Dimensions
+
+| symbol | value |
+| --- | --- |
+| $V$ | 3 |
+| $d$ | 2 |
+| $n$ | $≤ 4$ |
+
+## Inputs
+
+- $t ∈ \{0, …, V-1\}^n$
+
+## Parameters
+
+| symbol | shape | value |
+| --- | --- | --- |
+| $E$ | $V × d$ | [1 2; 0 1; 3 0] |
+
+## Forward pass
+
+1. $x = GELU_tanh(E[t])$
+"""
+
+
 def card_named(name: str) -> vt.Card:
     return tiny(next(path for path in shipped() if path.endswith(f"/{name}.md")))
 
@@ -42,6 +68,11 @@ def page_of(card: vt.Card, **options: Any) -> tuple[Any, dict[str, Any]]:
     """A run of a card, and its page as it is read back."""
     run = card.run(inputs=random_inputs(card, n=2), weights=card.initial_weights())
     return run, json.loads(json.dumps(page_data(run, **options), allow_nan=False))
+
+
+def test_a_constant_of_a_definition_is_a_number_in_intervals_too() -> None:
+    """The π of GELU_tanh is an enclosure without axes."""
+    assert "3.14159265358979" in json.dumps(page_of(vt.read(SCALED), meanings=["interval"])[1])
 
 
 def test_steps_of_a_backward_pass_have_reasons_of_their_own() -> None:

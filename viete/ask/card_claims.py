@@ -11,7 +11,7 @@ from typing import Any
 from viete.analysis.kinds import COMPARISONS
 from viete.ask.claim_means import OverTexts, is_over_texts
 from viete.ask.claim_proofs import Proof, proof_of
-from viete.ask.claim_runs import ClaimRuns
+from viete.ask.claim_runs import ClaimRuns, inputs_needed
 from viete.ask.claim_texts import ReadTexts, Texts, is_drawn
 from viete.ask.claims import Choice, Finding, all_of, one_of, outcomes
 from viete.ask.statements import TOLERANCE, Witness
@@ -250,7 +250,8 @@ def check_claims(
             f"smaller dimensions with --set, such as {smaller(card)}"
         )
     runs_of = ClaimRuns(program(card), weights, weights is None and not own, inputs or {}, texts,
-                  read, seed, words, meaning)  # fmt: skip
+                  read, seed, words, meaning,
+                  inputs_needed(card, claims))  # fmt: skip
     verdicts: dict[int, Verdict] = {}
     for about in dict.fromkeys((c.texts, c.count) for c in claims):
         group = {j: c for j, c in enumerate(claims) if (c.texts, c.count) == about}

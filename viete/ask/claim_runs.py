@@ -15,6 +15,7 @@ import numpy as np
 
 from viete.ask.claim_texts import ReadTexts, Texts, is_drawn, texts_of
 from viete.ask.example_list import Example, numbers_of
+from viete.errors import VieteError
 from viete.evaluate.execution import execute
 from viete.evaluate.initial_weights import initial_weights, literal_fractions
 from viete.evaluate.inputs import host
@@ -22,10 +23,13 @@ from viete.evaluate.labelled import Array
 from viete.evaluate.run import Run
 from viete.evaluate.schedule import Program
 from viete.graph.card import CardData, Input
+from viete.graph.claim import Claim
+from viete.graph.dependence import backward_slice, names_read
 from viete.meanings.entries import run_entries
 from viete.meanings.run import MEANINGS
 from viete.notation.printer import show
 from viete.notation.words import Words
+from viete.rewrite.opening import underived
 
 DRAWS = 3  # of what is random
 LENGTHS = (5, 2, 7)  # of a draw's texts
@@ -35,7 +39,8 @@ LENGTHS = (5, 2, 7)  # of a draw's texts
 class ClaimRuns:
     """The runs on which claims are checked; ``loose`` says whether the weights are drawn.
 
-    ``words`` are those of a tokenizer, if the card has none.
+    ``words`` are those of a tokenizer, if the card has none. ``needed`` are the inputs on which the
+    claims depend, by name.
     """
 
     ready: Program
@@ -47,22 +52,23 @@ class ClaimRuns:
     seed: int
     words: Callable[[], Words] | None = None
     meaning: str = "float"
+    needed: frozenset[str] = frozenset()
 
     @property
     def of(self) -> str:
         """The weights and inputs of these runs, in words."""
-        missing = [i.name for i, _ in self.ready.inputs.values() if i.default is None]
-        missing = [name for name in missing if name not in self.inputs]
-        if self.texts is not None:
-            missing = missing[1:]
-        drawn = ["weights"] * self.loose + ["inputs"] * bool(missing)
+        first = [i.name for i in self.ready.model.inputs[:1]] if self.texts is not None else []
+        missing = [name for name in self.missing if name not in first]
+        given = bool(self.inputs or first)  # then only some of the inputs are drawn
+        which = ", ".join(missing) if given else "inputs"
+        drawn = ["weights"] * self.loose + [which] * bool(missing)
         fixed = "the card's own weights" if self.weights is None else "these weights"
         of = [] if self.loose else [fixed]
+        of += ["this input"] * bool(self.inputs) + ["these texts"] * (self.texts is not None)
         if drawn:
-            of.append(f"random {' and '.join(drawn)} ({DRAWS} draws, seed {self.seed})")
-        elif self.inputs:
-            of.append("this input")
-        return " and ".join(of)
+            draws = f"{DRAWS} draws, " * (self.loose or self.texts is None)
+            of.append(f"random {' and '.join(drawn)} ({draws}seed {self.seed})")
+        return ", ".join(of[:-1]) + " and " * (len(of) > 1) + of[-1] if of else ""
 
     def runs(self, source: str, count: int = 0) -> Iterator[tuple[dict[str, int], Run]]:
         """Each run, on these texts or on given or drawn inputs, with the place that names it.
@@ -118,9 +124,14 @@ class ClaimRuns:
 
     @property
     def draws_inputs(self) -> bool:
-        """Whether an input without a default is not given."""
-        found = (i for i, _ in self.ready.inputs.values() if i.default is None)
-        return any(i.name not in self.inputs for i in found)
+        """Whether an input that the claims need, and that has no default, is not given."""
+        return bool(self.missing)
+
+    @property
+    def missing(self) -> list[str]:
+        """The inputs that the claims need and that are not given."""
+        found = dict.fromkeys(i.name for i, _ in self.ready.inputs.values() if i.default is None)
+        return [x for x in found if x in self.needed and x not in self.inputs]
 
     def weights_of(self, k: int) -> dict[str, Any]:
         """The weights of draw ``k``, in float64, or as the card writes them."""
@@ -129,6 +140,18 @@ class ClaimRuns:
             literal = {} if self.meaning == "float" else literal_fractions(self.ready.model)
             return {**drawn, **literal}
         return {n: host(w).astype(np.float64) for n, w in self.weights.items()}
+
+
+def inputs_needed(card: CardData, claims: Sequence[Claim]) -> frozenset[str]:
+    """The inputs on which claims depend."""
+    own = frozenset(i.name for i in card.inputs)
+    try:
+        keys = frozenset[str]().union(
+            *(underived(card, e).keys for c in claims for e in c.formulas)
+        )
+    except VieteError:  # too long to write out
+        return own
+    return own & (keys | names_read(backward_slice(card, keys)))
 
 
 def random_weights(card: CardData, seed: int) -> dict[str, np.ndarray]:

@@ -19,12 +19,13 @@ _FORMULA = re.compile(r"\$\$(.+?)\$\$|\$([^$]+)\$")
 class ListedQuestion:
     """A formula that is asked, the words beside it, and the title above it.
 
-    ``named``: another formula is beside it, so that the words are not only about this one.
+    It is ``typed`` where it is no part of a file.
     """
 
     text: Text
     words: str = ""
     title: str = ""
+    typed: bool = False
 
 
 def questions_of(given: list[str]) -> list[ListedQuestion]:
@@ -39,7 +40,7 @@ def questions_of(given: list[str]) -> list[ListedQuestion]:
         if one.startswith("@"):
             out += read_questions(Path(one[1:]))
         else:
-            out.append(ListedQuestion(Text(one, "<question>")))
+            out.append(ListedQuestion(Text(one, "<question>"), typed=True))
     return out
 
 

@@ -161,6 +161,8 @@ class Asking:
             if example.against is not None:
                 other = start(self.ids(card, model, example.against, beside=True), [])
             self.run = asked(run, self.values(run, example), other, self.inputs.of)
+            if example is self.examples[0]:
+                self.set_aside()
             answers = () if over else tuple(self.answer(q) for q in self.questions)
             self.notes |= dict.fromkeys(
                 note for q in self.questions for note in reading_notes(self.run, q.text.text)
@@ -181,6 +183,26 @@ class Asking:
             return
         for k, row in enumerate(rows):
             yield replace(row, answers=tuple(c[k if len(c) > 1 else 0] for c in columns))
+
+    def set_aside(self) -> None:
+        """Take out the formulas of files that are no questions of this run; a note says why.
+
+        Raises VieteError where no question is left.
+        """
+        from viete.ask.over_texts import asks_of_all
+
+        kept: list[ListedQuestion] = []
+        for q in self.questions:
+            try:
+                if not (q.typed or asks_of_all(q.text.text)):
+                    self.answer(q)
+            except VieteError as error:
+                if not kept and q is self.questions[-1]:
+                    raise
+                self.notes[f"Not read: {str(error).splitlines()[0]}"] = None
+            else:
+                kept.append(q)
+        self.questions = kept
 
     def ids(self, card: Any, model: Any, text: Any, beside: bool = False) -> Any:
         """The token ids of one text."""

@@ -10,10 +10,13 @@ import typer
 
 from viete.cli.inputs import InputOptions
 from viete.cli.option_groups import choice
+from viete.cli.running import estimate
 from viete.cli.source import SourceOptions
 from viete.cli.weights import WeightOptions
 from viete.document.columns import fitting_lines, table_width
 from viete.errors import VieteError
+
+DRAWN = [0] * 7  # in the place of tokens: as many as the longest text that a check draws
 
 
 def check(
@@ -84,6 +87,8 @@ def check(
     options: dict[str, Any] = {"tokens": ids, "texts": texts, "against": against, "seed": seed,
                                "meaning": meaning}  # fmt: skip
     options |= inputs.others(card)
+    if meaning == "exact":
+        estimate(card, DRAWN if ids is None else ids, trained=model is not None)
     if model is not None and weights is None:
         report = model.check(*claims or (), **options)
     else:

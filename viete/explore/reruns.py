@@ -21,6 +21,7 @@ from viete.evaluate.schedule import Program, program
 from viete.graph.card import CardData, memoised
 from viete.meanings.entries import EntryRun, run_entries
 from viete.meanings.exact.numbers import Number
+from viete.meanings.interval import INTERVAL
 from viete.meanings.run import MEANINGS
 from viete.notation.tree import Ref, Symbol, num
 from viete.rewrite.adjoint import grad
@@ -134,7 +135,7 @@ def in_decimals(run: EntryRun) -> Run:
 
 def decimal(x: Any) -> float:
     """The float nearest to a number of any meaning; for an enclosure its middle."""
-    if isinstance(x, np.void):
+    if isinstance(x, np.void | np.ndarray) and x.dtype == INTERVAL:
         low, high = x.item()
         return float(low + high) / 2
     if isinstance(x, Number):
@@ -167,6 +168,7 @@ def in_meaning(run: Run, word: str) -> tuple[EntryRun, VieteError | None]:
 
 __all__ = [
     "backward_run",
+    "decimal",
     "in_decimals",
     "in_meaning",
     "inputs_of",

@@ -19,6 +19,7 @@ from viete.evaluate.schedule import Member, Step, member_name
 from viete.explore.formulas import Tree, equation_mathml, mathml
 from viete.explore.operation import Operation
 from viete.explore.operations import TooManyEntries, Tracer
+from viete.explore.reruns import decimal
 from viete.graph.card import Equation
 from viete.notation.printer import show_equation
 from viete.notation.tree import Symbol
@@ -197,7 +198,7 @@ def json_number(x: Any) -> float | bool | dict[str, str]:
     """A number for JSON; one that JSON cannot express is a word."""
     if isinstance(x, bool):
         return x
-    value = float(x)
+    value = decimal(x)
     return value if math.isfinite(value) else {"number": str(value)}
 
 
