@@ -10,9 +10,10 @@ exact score of an edge comes from a run with that edge at its mean (activation p
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -145,18 +146,15 @@ class Circuits(Ablations):
     def largest(self, count: int) -> tuple[CircuitEdge, ...]:
         """The ``count`` edges with the largest scores, without any that lead nowhere."""
         ranked = sorted(self.edges, key=lambda e: -abs(self.scores[e]))
-        found: tuple[CircuitEdge, ...] = ()
         count = min(count, len(ranked))
-        for k in range(count, len(ranked) + 1):
-            more = live_edges(self.wiring, ranked[:k])
-            full = len(more) >= count
-            while len(more) > count:  # one edge may bring several to life
-                least = min(more, key=lambda e: abs(self.scores[e]))
-                more = live_edges(self.wiring, [e for e in more if e != least])
-            found = max(found, more, key=len)
-            if full:
-                break
-        return found
+        live = cache(lambda k: live_edges(self.wiring, ranked[:k]))
+        # More edges keep all alive that were: so the fewest that do are found by halving.
+        k = bisect_left(range(len(ranked)), count, lo=count, key=lambda k: len(live(k)))
+        more: tuple[CircuitEdge, ...] = live(k)
+        while len(more) > count:  # one edge may bring several to life
+            least = min(more, key=lambda e: abs(self.scores[e]))
+            more = live_edges(self.wiring, [e for e in more if e != least])
+        return max(live(k - 1) if k > count else (), more, key=len)
 
     def confirmed(self, count: int) -> tuple[CircuitEdge, ...]:
         """At most ``count`` edges, chosen by exact runs among those with the largest scores.
