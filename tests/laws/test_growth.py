@@ -137,3 +137,33 @@ def test_deriving_grows_in_proportion_to_the_equations() -> None:
 
     two, eight = (seconds(partial(grad, card(n)), 1) for n in (2, 8))
     assert eight < 2 * 4 * two
+
+
+def test_a_circuit_of_more_edges_is_not_written_more_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Circuits without one edge each run together, and the edges that live are found by halving."""
+    import viete.circuits.ablation as ablation
+    import viete.circuits.search as search
+
+    counts: dict[str, int] = {}
+
+    def counted(name: str, module: Any) -> None:
+        work = getattr(module, name)
+
+        def call(*given: Any) -> Any:
+            counts[name] = counts.get(name, 0) + 1
+            return work(*given)
+
+        monkeypatch.setattr(module, name, call)
+
+    counted("live_edges", search)
+    counted("circuit_card", ablation)
+    made = []
+    for heads, edges in ((2, 6), (4, 24)):
+        card = vt.read("attention-only-2").bind(V=11, d=8, N=2, H=heads, d_k=2, n_max=4)
+        model = card.with_weights(random_weights(card, 3, scale=0.3))
+        counts.clear()
+        of, texts = "logsoftmax(logits_{-1})[5]", [[1, 2, 3], [3, 4, 7], [9, 8, 2]]
+        found = model.circuit(of, texts, edges=edges)
+        assert found is not None and counts["live_edges"] <= 12
+        made.append(counts["circuit_card"])
+    assert made[0] == made[1]

@@ -34,7 +34,21 @@ class Trials:
         self.card = replace(card, indices=tuple(indices))
 
     def numbers(self, on: np.ndarray) -> np.ndarray:
-        """The mean number of each circuit over the texts; ``on`` is (edges, runs), 1 if on."""
+        """The mean number of each circuit over the texts, as `each`."""
+        return self.each(on).mean(0)
+
+    def without(self) -> dict[CircuitEdge, np.ndarray]:
+        """The number of every text with all edges but one, for each edge."""
+        out: dict[CircuitEdge, np.ndarray] = {}
+        for first in range(0, len(self.some), len(THRESHOLDS)):
+            left_out = self.some[first : first + len(THRESHOLDS)]
+            on = np.ones((len(self.some), len(THRESHOLDS)))
+            on[range(first, first + len(left_out)), range(len(left_out))] = 0
+            out |= dict(zip(left_out, self.each(on).T, strict=False))
+        return out
+
+    def each(self, on: np.ndarray) -> np.ndarray:
+        """The number of every text (texts, runs); ``on`` is (edges, runs), 1 if on."""
         like = next(iter(self.model.weights.values()))
         arrays = self.runs.switched(on, np.zeros(on.shape[1]), self.model.rows)
         self.weights |= {name: as_like(a, like, name) for name, a in arrays.items()}
@@ -43,7 +57,7 @@ class Trials:
             run.supply({(self.runs.number.key, ())})
             v = run.for_each(run.lookup(self.runs.number.key, ()))
             found.append(np.asarray(host(run.ordered(v, ()))).astype(np.float64))
-        return np.concatenate(found).mean(0)
+        return np.concatenate(found)
 
     def pruned(self) -> Iterator[Edges]:
         """The edges left for each threshold, without those that then lead nowhere."""

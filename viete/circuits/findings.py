@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from viete.circuits.ablation import no_edge
+from viete.circuits.confirming import Trials
 from viete.circuits.edges import CircuitEdge
 from viete.circuits.numbers import CircuitNumbers
 from viete.circuits.search import Circuits
@@ -117,7 +118,7 @@ def findings(circuits: Circuits, edges: Collection[CircuitEdge]) -> CircuitFindi
             circuits.of_none,
             circuits.measured(some),
             circuits.measured({*circuits.edges} - {*some}),
-            {e: circuits.measured({*some} - {e}) for e in some},
+            Trials(circuits, some).without(),
         ),
         estimates=circuits.scores,
         exact=circuits.exact(some),
