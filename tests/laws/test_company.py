@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,9 @@ def test_changes_hooks_and_questions_reach_each_text() -> None:
     assert len(run["top_2(logits_{-1})"]) == 2
     with pytest.raises(VieteError, match="of one text"):
         run.expand("logits_{-1,5}")
+    again = pickle.loads(pickle.dumps(model.run(texts)))
+    np.testing.assert_array_equal(again["logits"], model.run(texts)["logits"])
+    assert len(again.page()) == 2 * len(again.runs[0].page())
     other = model.run([[0] * 3 + texts[0], texts[1]], attention_mask=[[0] * 3 + [1] * 3, [1] * 6])
     assert run.ask("|logits - logits'|", against=other).max() > 0.1
 

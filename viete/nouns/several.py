@@ -18,6 +18,7 @@ from viete.ask.asking import asked
 from viete.ask.over_texts import of_each_text, over_texts
 from viete.ask.own_questions import own_question
 from viete.ask.with_clause import changes_of
+from viete.document.tree import Block
 from viete.errors import VieteError
 from viete.evaluate.answers import Answer
 from viete.evaluate.inputs import host
@@ -32,7 +33,7 @@ from viete.notation.tree import Ref
 from viete.nouns.run import Questions
 
 MASKS = ("attention_mask", "a")  # an argument with the mask of a card that has none of its own
-ALONE = "attribute draw expand explore page".split()
+ALONE = "attribute draw expand explore".split()
 
 
 @dataclass(frozen=True)
@@ -196,6 +197,13 @@ class Several(Questions):
                 for run, other in zip(self.runs, others, strict=True)]  # fmt: skip
         found = tuple(Several(self.of, runs, self.where)[question] for question in questions)
         return found[0] if len(found) == 1 else found
+
+    def __reduce__(self) -> Any:
+        return Several, (self.of, self.runs, self.where)
+
+    def page(self, style: str = "unicode") -> list[Block]:
+        """As `Questions.page`, text by text."""
+        return [block for run in self.runs for block in run.page(style)]
 
     @property
     def batch(self) -> int:
