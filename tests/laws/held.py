@@ -16,12 +16,20 @@ from typing import Any
 import numpy as np
 import torch
 
+import viete as vt
 from tests.laws.programs import Named, Program
 from tests.laws.reference import Reference
+from tests.laws.test_cost import traced
+from tests.laws.test_incremental import stepped
+from viete.analysis.cost import costs
+from viete.circuits.card import circuit_card, weights_of
+from viete.circuits.edges import Wiring
 from viete.errors import VieteError
 from viete.evaluate.plan.engine import Engine
+from viete.evaluate.schedule import program as program_of
 from viete.meanings.run import run
 from viete.notation.printer import show
+from viete.rewrite.incremental import derived
 
 Law = Callable[[Program], None]
 LAWS: dict[str, Law] = {}
@@ -74,12 +82,12 @@ def a_run_is_as_read_by_hand(p: Program) -> None:
 # Derivatives --------------------------------------------------------------------------------------
 
 
-def slope(p: Program, way: Mapping[str, np.ndarray], step: float) -> float:
+def slope(p: Program, way: Mapping[str, np.ndarray], step: float, *texts: str) -> float:
     """How fast the loss changes on that way, by the second reading and central differences."""
     ends = []
     for sign in (1, -1):
         moved = {k: v + sign * step * way[k] for k, v in p.weights().items()}
-        ends.append(float(Reference(p.card, moved, p.given())[p.loss]))
+        ends.append(float(Reference(p.card, moved, p.given(), texts)[p.loss]))
     return (ends[0] - ends[1]) / (2 * step)
 
 
@@ -318,6 +326,56 @@ def a_question_with_a_change_is_as_read_by_hand(p: Program) -> None:
 
 
 @law
+def what_one_reader_sees_is_as_read_by_hand(p: Program) -> None:
+    """``in``: the reader has its value of the changed card, and all else reads the old ones."""
+    plain, made = read_by_hand(p), p.card.run(None, p.weights(), **p.given())
+    rng = Random(p.seed)
+    for text in changes(p, plain)[:2]:
+        changed = Reference(p.card, p.weights(), p.given(), [text])
+        source = changed.changes[0].left.symbol.key
+        if any(x.free for x in changed.changes[0].left.index):
+            continue
+        below = reading(p, source) - {p.loss, source}
+        if not below:
+            continue
+        name = rng.choice(sorted(below))
+        member = rng.choice(list(plain.members(name)))
+        symbol = plain.equations[name][0].left.symbol
+        given = {(name, member): changed.member(symbol, member)}
+        want = Reference(p.card, p.weights(), p.given(), values=given)[p.loss]
+        question = f"{p.loss} with {text} in {Named(name_of(symbol), ()).at(*map(str, member))}"
+        try:
+            got = made[question]
+        except VieteError as error:  # the member may be one that the change does not reach
+            assert "reads" in str(error) or "read" in str(error), f"{question}: {error}"
+            np.testing.assert_allclose(given[name, member], plain.member(symbol, member))
+            continue
+        close(got, want, question)
+
+
+def reading(p: Program, name: str) -> set[str]:
+    """The values that are made of a value."""
+    found = {name}
+    while more := {e.name for e in p.card.equations if e.reads & found} - found:
+        found |= more
+    return found
+
+
+@law
+def the_gradient_of_a_changed_card_is_its_derivative(p: Program) -> None:
+    for text in changes(p, read_by_hand(p))[:1]:
+        card = p.card.put(text)
+        made = run(card.grad(p.loss), None, p.weights(), **p.given())
+        rng = np.random.default_rng(p.seed)
+        way = {k: rng.choice([-1.0, 1.0], v.shape) for k, v in p.weights().items()}
+        along = sum(float((host(made["∂" + k]) * way[k]).sum()) for k in way if has(made, "∂" + k))
+        near, far = (slope(p, way, step, text) for step in (1e-5, 2e-5))
+        if abs(near - far) < 1e-6 * (1 + abs(near)):
+            error = abs(along - near)
+            assert error < 1e-5 * (1 + abs(near)), f"{along}, not {near}, where {text}"
+
+
+@law
 def a_cut_card_goes_on_from_what_it_is_given(p: Program) -> None:
     plain = read_by_hand(p)
     model = p.card.with_weights(p.weights())
@@ -374,6 +432,70 @@ def every_member_has_its_value(p: Program) -> None:
                 want = np.stack([w for m, w in zip(members, wants, strict=True) if m[1:] == rest])
                 got = host(made[family])
                 close(got, want[len(want) - len(got) :], family)
+
+
+@law
+def a_cached_text_goes_on_as_the_whole(p: Program) -> None:
+    """Piece by piece, with the cache that the incremental form asks for."""
+    try:
+        found = derived(p.card)
+    except VieteError:
+        return
+    given = p.given(4)
+    hand = Reference(p.card, p.weights(), given)
+    for cuts in ([0, 1, 2, 3, 4], [0, 3, 4]):
+        rows, _ = stepped(p.card, found, p.weights(), given, cuts)
+        close(rows, hand[found.target], f"{found.target} in pieces {cuts}")
+
+
+@law
+def folded_weights_predict_the_same(p: Program) -> None:
+    if "logits" not in {e.name for e in p.card.equations}:
+        return
+    made = p.card.with_weights(p.weights()).folded().run(None, **p.given())
+    wants = read_by_hand(p)["logits"]
+    got = host(made["logits"])
+    ends = [x - x.mean(-1, keepdims=True) for x in (got, wants)]  # the same but for a constant
+    close(*ends, "logits")
+
+
+@law
+def all_edges_of_a_circuit_are_the_card(p: Program) -> None:
+    ready = program_of(p.card)
+    root = next(e.left for e in p.card.equations if e.name == p.loss)
+    try:
+        whole = circuit_card(Wiring(ready, [root]))
+    except VieteError:  # without a stream of sums there are no edges
+        return
+    made = run(whole.card, None, weights_of(ready, p.weights(), whole.weights),
+               **{i.name: p.given()[i.name] for i in whole.card.inputs})  # fmt: skip
+    close(made[p.loss], read_by_hand(p)[p.loss], p.loss)
+
+
+@law
+def what_is_counted_is_computed(p: Program) -> None:
+    plain, given = read_by_hand(p), p.given()
+    n = int(plain.number("n"))
+    found = costs(p.card, {"n": n})
+    wanted = sum(np.size(plain.member(e.left.symbol, m))
+                 for e in p.card.equations for m in unique(plain, e))  # fmt: skip
+    assert found.activations.number == wanted, f"{found.activations.number} numbers, not {wanted}"
+    with traced() as products:
+        run(p.card, None, p.weights(), exact_definitions=True, **given)
+    counted = found.forward.products.number
+    assert counted == sum(products), f"{counted} operations counted, {sum(products)} made"
+
+
+def unique(plain: Reference, e: Any) -> list[tuple[int, ...]]:
+    """The members that this equation makes, of a name that several may make."""
+    first = plain.equations[e.name][0] is e
+    return list(plain.members(e.name)) if first else []
+
+
+@law
+def a_printed_card_reads_back(p: Program) -> None:
+    for form in ("md", "latex", "json"):
+        assert vt.read(p.card.write(form)) == p.card, form
 
 
 __all__ = ["LAWS", "check"]

@@ -84,7 +84,13 @@ def embedded(w: Writer, tokens: bool) -> Named:
 
 
 def normed(w: Writer, x: str) -> str:
-    return str(w.one("{}", "LN({}; 1, 0, 1/8)", "RMSNorm({}; 1, 1/8)").format(x))
+    """A value behind a norm, perhaps with a scale and a shift to learn."""
+    kind = w.one("", "LN", "RMSNorm")
+    if not kind:
+        return x
+    scale = w.parameter("d").own if w.chance(0.5) else "1"
+    shift = (w.parameter("d").own if w.chance(0.5) else "0") + ", " if kind == "LN" else ""
+    return f"{kind}({x}; {scale}, {shift}1/8)"
 
 
 def state(w: Writer, x: Named) -> str:

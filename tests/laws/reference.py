@@ -53,39 +53,32 @@ UFUNC: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Change:
-    """``left = right for conditions``: what a value is instead, where the conditions hold.
-
-    With a ``reader``, only this member of another value sees the change, where its own equation
-    names the changed value.
-    """
+    """``left = right for conditions``: what a value is instead, where the conditions hold."""
 
     left: Ref
     places: tuple[Expr, ...]
     right: Expr
     tests: tuple[Expr, ...] = ()
-    reader: Ref | None = None
 
 
 def change(card: CardData, text: str) -> Change:
     """A change as people write it: ``x^3_j = 2 x^3_j for j ≥ 5``, ``A^{1,h} = 0 for h > 1``."""
-    whole, _, reader = text.partition(" in ")
-    body, _, tests = whole.partition(" for ")
+    body, _, tests = text.partition(" for ")
     left, right = re.split(r"(?<![<>!≤≥])=", body, maxsplit=1)
     letters = {*"jk"} | {x.name for x in card.indices} | card.loop_letters
     scope = card.scope.inside(letters)
     seen = parse(Text(left.strip()), scope)
     ref, places = (seen.value, seen.items) if isinstance(seen, Pick) else (seen, ())
     assert isinstance(ref, Ref)
-    within = parse(Text(reader.strip()), scope) if reader else None
-    assert within is None or isinstance(within, Ref)
     conditions = tuple(parse(Text(x.strip()), scope) for x in tests.split(",") if x.strip())
-    return Change(ref, places, parse(Text(right.strip()), scope), conditions, within)
+    return Change(ref, places, parse(Text(right.strip()), scope), conditions)
 
 
 class Reference:
     """The values of a card with these weights and inputs, as a reader with a pencil finds them.
 
-    ``values`` replaces whole members, by key and index: ``{("x^i", (1,)): array}``.
+    ``values`` replaces whole members, by key and index: ``{("x^i", (1,)): array}``. So what only one
+    reader sees is that reader's value in the changed card, put here.
     """
 
     def __init__(
@@ -145,11 +138,11 @@ class Reference:
                 found[tuple(int(self.of(x, index)) for x in e.left.index)] = None
         return iter(found)
 
-    def member(self, symbol: Symbol, index: tuple[int, ...], reader: Any = None) -> Any:
-        """One member of an input, a parameter or a value, as its reader sees it."""
-        key = symbol.key, index, reader if any(c.reader for c in self.changes) else None
+    def member(self, symbol: Symbol, index: tuple[int, ...]) -> Any:
+        """One member of an input, a parameter or a value."""
+        key = symbol.key, index
         if key not in self.memo:
-            self.memo[key] = self.changed(symbol, index, len(self.changes), reader)
+            self.memo[key] = self.changed(symbol, index, len(self.changes))
         return self.memo[key]
 
     def whole(self, name: str) -> np.ndarray:
@@ -173,25 +166,18 @@ class Reference:
         parts = [self.of(e, dict(zip(free, at, strict=True))) for at in product(*ranges)]
         return np.reshape(np.stack(parts), [*map(len, ranges), *np.shape(parts[0])])
 
-    def changed(self, symbol: Symbol, index: tuple[int, ...], before: int, reader: Any) -> Any:
+    def changed(self, symbol: Symbol, index: tuple[int, ...], before: int) -> Any:
         """The member after the changes that come ``before``, of which each reads the one below."""
         for k in range(before, 0, -1):
             c = self.changes[k - 1]
-            if c.left.symbol.key != symbol.key or (c.reader and not self.reads(c, reader)):
+            if c.left.symbol.key != symbol.key:
                 continue
             at = matched(c.left.index, index, lambda x: int(self.of(x, {})))
             if at is None:
                 continue
-            old = self.changed(symbol, index, k - 1, reader)
+            old = self.changed(symbol, index, k - 1)
             return self.put(c, old, at, {(symbol.key, index): old, "before": k - 1})
         return self.unchanged(symbol, index)
-
-    def reads(self, c: Change, reader: Any) -> bool:
-        """Whether a change is for this reader."""
-        assert c.reader is not None
-        if reader is None or reader[0] != c.reader.symbol.key:
-            return False
-        return matched(c.reader.index, reader[1], lambda x: int(self.of(x, {}))) is not None
 
     def put(self, c: Change, old: Any, at: At, own: dict[Any, Any]) -> Any:
         """The old value with the right side at the places where the tests hold."""
@@ -219,7 +205,7 @@ class Reference:
         for e in self.equations.get(symbol.key, ()):
             at = matched(e.left.index, index, lambda x: int(self.of(x, {})))
             if at is not None and self.runs(e, at):
-                return self.of(e.right, at, reader=(symbol.key, index))
+                return self.of(e.right, at)
         raise LookupError(f"no equation makes {symbol.key} at {index}")
 
     def runs(self, e: Equation, at: At) -> bool:
@@ -254,24 +240,23 @@ class Reference:
     # -- formulas ----------------------------------------------------------------------------------
 
     def of(
-        self, e: Expr, at: At, names: Values | None = None, reader: Any = None,
-        own: dict[Any, Any] | None = None,
+        self, e: Expr, at: At, names: Values | None = None, own: Any = None,
     ) -> Any:  # fmt: skip
         """The value of a formula, with numbers for its free letters.
 
-        ``names`` are the arguments of the function in whose body it stands. ``reader`` is the
-        member whose equation it is. ``own`` are old values, for the right side of a change.
+        ``names`` are the arguments of the function in whose body it stands. ``own`` are old
+        values, for the right side of a change.
         """
         if names is not None or own is not None:
-            return self.compute(e, at, names, reader, own)
-        key = e, tuple((x, at[x]) for x in sorted(e.free)), reader
+            return self.compute(e, at, names, own)
+        key = e, tuple((x, at[x]) for x in sorted(e.free))
         if key not in self.memo:
-            self.memo[key] = self.compute(e, at, names, reader, own)
+            self.memo[key] = self.compute(e, at, names, own)
         return self.memo[key]
 
-    def compute(self, e: Expr, at: At, names: Any, reader: Any, own: Any) -> Any:
+    def compute(self, e: Expr, at: At, names: Any, own: Any) -> Any:
         def value(x: Expr, more: At = NOTHING) -> Any:
-            return self.of(x, {**at, **more} if more else at, names, reader, own)
+            return self.of(x, {**at, **more} if more else at, names, own)
 
         match e:
             case Num(v):
@@ -287,8 +272,8 @@ class Reference:
                 if own is not None and (e.key, index) in own:
                     return own[e.key, index]
                 if own is not None and any(c.left.symbol.key == e.key for c in self.changes):
-                    return self.changed(e.symbol, index, own["before"], reader)
-                return self.member(e.symbol, index, reader)
+                    return self.changed(e.symbol, index, own["before"])
+                return self.member(e.symbol, index)
             case Pick():
 
                 def end(x: Expr | None) -> int | None:
