@@ -77,8 +77,8 @@ def change(card: CardData, text: str) -> Change:
 class Reference:
     """The values of a card with these weights and inputs, as a reader with a pencil finds them.
 
-    ``values`` replaces whole members, by key and index: ``{("x^i", (1,)): array}``. So what only one
-    reader sees is that reader's value in the changed card, put here.
+    ``values`` replaces whole members, by key and index: ``{("x^i", (1,)): array}``. So what only
+    one reader sees is that reader's value in the changed card, put here.
     """
 
     def __init__(
