@@ -480,19 +480,13 @@ def what_is_counted_is_computed(p: Program) -> None:
     plain, given = read_by_hand(p), p.given()
     n = int(plain.number("n"))
     found = costs(p.card, {"n": n})
-    wanted = sum(np.size(plain.member(e.left.symbol, m))
-                 for e in p.card.equations for m in unique(plain, e))  # fmt: skip
+    symbols = {e.name: e.left.symbol for e in p.card.equations}
+    wanted = sum(np.size(plain.member(x, m)) for k, x in symbols.items() for m in plain.members(k))
     assert found.activations.number == wanted, f"{found.activations.number} numbers, not {wanted}"
     with traced() as products:
         run(p.card, None, p.weights(), exact_definitions=True, **given)
     counted = found.forward.products.number
     assert counted == sum(products), f"{counted} operations counted, {sum(products)} made"
-
-
-def unique(plain: Reference, e: Any) -> list[tuple[int, ...]]:
-    """The members that this equation makes, of a name that several may make."""
-    first = plain.equations[e.name][0] is e
-    return list(plain.members(e.name)) if first else []
 
 
 @law

@@ -356,7 +356,8 @@ class Counter:
             rows.append(ParameterCost(p, self.quantity(each), self.quantity(each * count), embeds))
             readers = [e.name for e in self.model.equations if p.name in e.reads]
             shares = {self.shares.get(name, ("", ONE)) for name in readers}
-            share = next(iter(shares))[1] if {s for s, _ in shares} <= {*p.symbol.slots} else ONE
+            alike = len(shares) == 1 and {s for s, _ in shares} <= {*p.symbol.slots}
+            share = next(iter(shares))[1] if alike else ONE
             active += self.quantity(each * count * share)
         total = sum((r.all for r in rows), NOTHING)
         token, position, unembedding = (
