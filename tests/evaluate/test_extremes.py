@@ -78,3 +78,11 @@ def test_a_value_without_rows(command: str, tmp_path: Path) -> None:
     found = viete(command, path, *options, code=2 if told else 0)
     assert not told or "y has no entries on this text" in found.err
     assert not written.exists()
+
+
+def test_an_equation_of_a_member_stands_behind_that_of_its_family() -> None:
+    with pytest.raises(vt.VieteError, match=r"one equation makes z\^h for every h, so z\^1 has"):
+        vt.read(CARD + "2. $z^1 = x$\n3. $z^h = x W^h$\n")
+    card = vt.read(CARD + "2. $z^h = x W^h$\n3. $z^1 = 2 x$\n4. $y = z^1$\n")  # a change
+    run = card.run([0, 1], card.initial_weights(0))
+    np.testing.assert_allclose(run["y"], 2 * np.asarray(run["x"]))

@@ -195,6 +195,13 @@ class Definitions:
                     self.check_defined(k, equation, ref)
 
     def check_once(self, k: int, equation: Equation) -> None:
+        left, letters = equation.left, self.card.loop_letters
+        for slot, index in zip(left.symbol.slots, left.index, strict=True):
+            if slot not in letters and index != Idx(slot):
+                raise equation.text.error(
+                    f"one equation makes {show(left.symbol.member)} for every {slot}, so "
+                    f"{show(left)} has none of its own before it; as a change it stands behind"
+                )
         for j in self.by_name[equation.name]:
             other = self.card.equations[j]
             apart = None not in (other.loop, equation.loop) and other.loop != equation.loop
