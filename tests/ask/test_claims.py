@@ -246,10 +246,10 @@ def test_the_command(tmp_path: Path) -> None:
     path = tmp_path / "page.md"
     path.write_text(PAGE)
     out = viete("check", "pythia", path, *small).out
-    assert "Defined for them: D^i." in out and "No claims: x^i_j" in out and "fails" in out
+    assert "Defined for them: D^i." in out and "No claims: x^i_j" in out and "\n  false   " in out
     path.write_text(PAGE.replace("~~$D^i = \\tilde{A}^i$~~", "~~$D^i = D^i$~~"))
     out = viete("check", "pythia", path, *small, code=1).out
-    assert "HOLDS" in out and "page.md:11" in out
+    assert "✗ proved" in out and "page.md:11" in out
     path.write_text(PAGE + "\n$x^i = foo$\n")
     out = viete("check", "pythia", path, *small).out
     assert "unknown symbol foo" in out and "page.md:20:8" in out and "proved" in out

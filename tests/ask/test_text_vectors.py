@@ -48,5 +48,5 @@ def test_a_claim_names_its_tokens() -> None:
     claims = 'logits_{-1, " in"} ≤ 99', 'U_{" in"} = U_{" in"} and |U_{" in"}| > 90'
     said = str(model.check(*claims, texts=["I live in D"]))
     assert '  holds   logits[−1, " in"] ≤ 99' in said
-    assert '  FALSE   U[" in"] = U[" in"] and |U[" in"]| > 90' in said
+    assert '✗ false   U[" in"] = U[" in"] and |U[" in"]| > 90' in said
     assert '          |U[" in"]| > 90: left' in said

@@ -175,7 +175,4 @@ def test_claims_show_their_checks(tmp_path: Path) -> None:
     """)  # fmt: skip
     verdicts = MODEL.check(claims, tokens=[3, 1, 4]).verdicts
     assert found == [[v.word, v.claim.refuted, v.found()] for v in verdicts]
-    assert [x[0] for x in found] == ["proved", "fails"] or [x[0] for x in found] == [
-        "holds",
-        "fails",
-    ]
+    assert [x[0] for x in found] in (["proved", "false"], ["holds", "false"])

@@ -92,7 +92,7 @@ def test_typed_questions_claims_and_changes_are_answered(address: str) -> None:
     assert np.allclose(found["answer"], 2 * np.ravel(logits), atol=1e-12, rtol=0)
     assert np.isclose(found["total"], logits[1, 1], atol=1e-12, rtol=0)
     assert np.isclose(sum(found["terms"]), logits[1, 1], atol=1e-12, rtol=0)
-    assert found["verdict"].startswith("FALSE") and "left 1, right 2" in found["verdict"]
+    assert found["verdict"].startswith("false") and "left 1, right 2" in found["verdict"]
     changed = card.put("m = 0").run([0, 1], weights)["logits"]
     assert np.allclose(found["after"], np.ravel(changed), atol=1e-12, rtol=0, equal_nan=True)
 

@@ -232,7 +232,7 @@ def test_a_graph_of_features_opens() -> None:
 
 def test_claims_and_questions(server: PageServer) -> None:
     found = ask(server, kind="check", claim="A^{1,1}_{2,1} < 0")
-    assert not found["ok"] and found["verdicts"][0]["word"] == "FALSE"
+    assert not found["ok"] and found["verdicts"][0]["word"] == "false"
     assert ask(server, kind="check", claim="sum(A^{i,h}) = 1")["ok"]
     asked = ask(server, kind="ask", question="|x^2_{-1}|")
     assert np.isclose(floats(asked["value"]), np.linalg.norm(MODEL.run(TOKENS)["x^2"][-1]))

@@ -92,7 +92,7 @@ def test_what_is_true_holds(claim: str) -> None:
 @pytest.mark.parametrize("claim", FALSE)
 def test_what_is_false_fails(claim: str) -> None:
     found = claiming(claim).check()
-    assert not found.ok and "FALSE" in "\n".join(found.lines())
+    assert not found.ok and "✗ false" in "\n".join(found.lines())
 
 
 def test_a_false_claim_has_its_numbers_and_their_place() -> None:
@@ -129,7 +129,7 @@ def test_claims_of_a_file_are_evaluated_with_its_weights(tmp_path: Path) -> None
     save_safetensors(tmp_path / "w.safetensors", weights_of(model))
     assert model.check(tmp_path / "w.safetensors").ok
     found = wrong.check(tmp_path / "w.safetensors")
-    assert not found.ok and "FALSE" in "\n".join(found.lines())
+    assert not found.ok and "✗ false" in "\n".join(found.lines())
     lacking = {n: w for n, w in weights_of(model).items() if n != "E"}
     assert "not evaluated" in "\n".join(model.check(lacking).lines())
 
@@ -175,7 +175,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert "proved" in said and "random weights and inputs" in said
     path.write_text(HEADS + "- $sum(A^h) = 2$: never\n")
     said = viete("check", path, "--seed", 7, code=1).out
-    assert "FALSE" in said and "seed 7" in said and "right 2" in said
+    assert "✗ false" in said and "seed 7" in said and "right 2" in said
     path.write_text(HEADS.replace("\n## Claims\n", ""))
     said = viete("check", path).out
     assert "makes no claims" in said

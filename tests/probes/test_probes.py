@@ -199,7 +199,7 @@ def test_a_probe_is_written_and_checked(tmp_path: Path, monkeypatch: pytest.Monk
         {**x, "label": 1 - x["label"]} for x in map(json.loads, held.read_text().splitlines())
     ]
     held.write_text("".join(f"{json.dumps(x)}\n" for x in turned))
-    assert "FALSE" in viete("check", "parity.md", code=1).out
+    assert "✗ false" in viete("check", "parity.md", code=1).out
     for name in ("page.html", "row.svg"):
         viete(*options(*about, "-o", name))
     viete(*options("--of", "x^i_{-1}", "--texts", "parity.jsonl", "-o", "curve.svg"))

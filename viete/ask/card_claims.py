@@ -29,6 +29,7 @@ from viete.notation.words import Words
 
 Array = Any
 MOST_WEIGHTS = 2 * 10**8  # of float64: 1.6 GB
+WRONG = "✗"  # before a verdict that is not the one claimed
 NAMES = {"row": "row", "col": "column", "batch": "sequence"}
 
 
@@ -61,12 +62,10 @@ class Verdict:
 
     @property
     def word(self) -> str:
-        """The verdict in a word; in capitals if it is not the expected one."""
+        """The verdict in a word: proved, holds, false, or empty."""
         if self.finding.empty:
-            return "EMPTY"
-        if self.claim.refuted:
-            return "fails" if self.ok else "HOLDS"
-        return "proved" if self.proof else "holds" if self.failure is None else "FALSE"
+            return "empty"
+        return "proved" if self.proof else "holds" if self.failure is None else "false"
 
     def lines(self) -> list[str]:
         """The verdict as text: the claim, then what was found."""
@@ -75,7 +74,7 @@ class Verdict:
         text = self.claim.text
         if not self.ok and text.file.endswith(".md"):
             said += f" ({text.file}:{text.line})"
-        return [f"  {self.word:7} {said}", f"          {self.found()}"]
+        return [f"{' ' if self.ok else WRONG} {self.word:7} {said}", f"          {self.found()}"]
 
     @property
     def data(self) -> dict[str, Any]:
@@ -180,8 +179,8 @@ class Claims(Displayed):
 
     def page(self, style: str = "unicode") -> list[Block]:
         """A table with a row for each verdict."""
-        rows = [[f"**{v.word}**", literal(v.written), v.claim.meaning, literal(v.found())]
-                for v in self.verdicts]  # fmt: skip
+        rows = [[f"{'' if v.ok else WRONG + ' '}**{v.word}**", literal(v.written), v.claim.meaning,
+                 literal(v.found())] for v in self.verdicts]  # fmt: skip
         out: list[Block] = [paragraph(self.first_line)]
         out += [table(["", "claim", "meaning", "found"], rows)] * bool(rows)
         return [*out, *([CodeBlock("\n".join(notes))] if (notes := self.notes()) else [])]
