@@ -333,6 +333,8 @@ class Parser(NameParser):
             return self.theta(t)
         if text == "e" and self.peek.text == "^":
             return self.node(Apply("exp", (tower(self, self.scripts()),)), t)
+        if text == "e" and self.peek.text not in ("_", "(", "["):
+            return self.node(Apply("exp", (Num(Fraction(1)),)), t)
         return self.run(t)
 
     def theta(self, t: Token) -> Expr:
