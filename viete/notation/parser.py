@@ -30,6 +30,7 @@ from viete.notation.cursor import (
 )  # fmt: skip
 from viete.notation.heads import group_of, place_of
 from viete.notation.lexer import ELEMENTARY, Token, tokenize
+from viete.notation.matrix_literals import follows_as_factor, matrix
 from viete.notation.names import NameParser
 from viete.notation.scripts import picked, scripted, tower
 from viete.notation.symbols import BINDERS, CONSTANTS, INPUTS_ARE, LAST, Scope
@@ -200,7 +201,7 @@ class Parser(NameParser):
             return False
         return t.kind in ("num", "word", "accent", "token") or (
             t.kind == "op"
-            and (t.text in ("(", "{", "⟨", "∑", "\\frac", "\\begin", "∞", "⌈", "⌊")
+            and (t.text in ("(", "{", "⟨", "∑", "\\frac", "\\begin", "∞", "⌈", "⌊", "[")
                  or (t.text in BARS and t.text != self.bar))
         )  # fmt: skip
 
@@ -251,6 +252,8 @@ class Parser(NameParser):
             inner = self.expression(BARS[opened.text])
             self.expect(BARS[opened.text], opened)
             return self.applied("length", [inner], opened)
+        if opened := self.accept("["):
+            return self.node(matrix(self, opened), opened)
         if opened := self.accept("⟨"):
             a = self.expression()
             self.expect(",", opened)
@@ -501,7 +504,7 @@ class Parser(NameParser):
 
     def postfix(self, e: Expr, start: Token) -> Expr:
         while True:
-            if opened := self.accept("["):
+            if not follows_as_factor(self) and (opened := self.accept("[")):
                 items = [self.item()]
                 while self.accept(","):
                     items.append(self.item())
