@@ -1,10 +1,16 @@
-"""Refuses files that never end, such as pipes and /dev/zero."""
+"""Reads files of others: none that never ends, such as a pipe, and JSON with what it should hold.
+
+All JSON is decoded here (`tests/laws/test_house.py`), because Python's decoder fails in three ways
+of which one is no ValueError.
+"""
 
 from __future__ import annotations
 
 import errno
 import json
+import math
 import stat
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,17 +40,65 @@ def regular(path: Path, most: int | None = None) -> Path:
     return path
 
 
+def decoded(text: str | bytes, **hooks: Any) -> Any:
+    """What a JSON text says. Raises ValueError, also for thousands of brackets.
+
+    ``hooks`` are those of `json.loads`.
+    """
+    try:
+        return json.loads(text, **hooks)
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+
+
+def read_text(path: Path, most: int | None = None) -> str:
+    """The text of a file, without the mark that some begin with. Raises VieteError."""
+    try:
+        return regular(path, most).read_text("utf-8-sig")
+    except OSError as error:
+        raise VieteError(f"cannot read {path}: {error.strerror}") from None
+    except ValueError:
+        raise VieteError(f"{path} is no text in UTF-8") from None
+
+
 def read_object(path: Path, what: str, most: int = SETTINGS) -> dict[str, Any]:
     """The JSON object in a file, which should be a ``what``. Raises VieteError."""
     try:
-        found = json.loads(regular(path, most).read_text("utf-8-sig"))
+        found = decoded(regular(path, most).read_text("utf-8-sig"))
     except OSError as error:
         raise VieteError(f"cannot read {path}: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise VieteError(f"{path} is not JSON: {str(error)[:200]}") from None
     if not isinstance(found, dict):
         raise VieteError(f"{path} holds no JSON object, so it is not a {what}")
     return found
 
 
-__all__ = ["SETTINGS", "read_object", "regular"]
+KINDS: dict[type, str] = {
+    str: "text", bool: "true or false", int: "a whole number", float: "a number", list: "a list",
+    dict: "an object", type(None): "null",
+}  # fmt: skip
+
+
+def field(table: Any, key: str, called: str, *kinds: type, default: Any = ...) -> Any:
+    """An entry of a JSON object, of one of the given types; ``called`` is the object's name.
+
+    A missing entry, and null, are the ``default``. A number is finite, and may be whole where a
+    `float` is wanted; true is no number. Raises VieteError for anything else.
+    """
+    if not isinstance(table, Mapping):
+        raise VieteError(f"{called} is not an object")
+    found = table.get(key)
+    if key not in table or (found is None and type(None) not in kinds):
+        if default is ...:
+            raise VieteError(f"{called} has no {key}")
+        return default
+    if type(found) in kinds and (type(found) is not float or math.isfinite(found)):
+        return found
+    if type(found) is int and float in kinds and abs(found) < 2**1000:
+        return float(found)
+    wanted = " or ".join(KINDS[kind] for kind in kinds)
+    raise VieteError(f"{called} has {key} = {found!r:.40}, which must be {wanted}")
+
+
+__all__ = ["SETTINGS", "decoded", "field", "read_object", "read_text", "regular"]

@@ -231,8 +231,8 @@ def test_layouts_of_files(tmp_path: Path) -> None:
     with pytest.raises(vt.VieteError, match="an unknown array r_mag"):
         read_coders(tmp_path / "other.safetensors", block=0)
     sae = tmp_path / "lens/layer_1/cfg.json"
-    sae.write_text(json.dumps({"architecture": "gated", "hook_name": "blocks.1.hook_resid_post"}))
-    with pytest.raises(vt.VieteError, match="gated"):
+    sae.write_text(json.dumps({"architecture": "pursuit", "hook_name": "blocks.1.hook_resid_post"}))
+    with pytest.raises(vt.VieteError, match="features of the kind pursuit"):
         read_coders(sae.parent)
     sae.write_text(
         json.dumps({"architecture": "jumprelu", "hook_name": "blocks.1.hook_resid_post"})

@@ -162,6 +162,15 @@ def test_a_function_is_named_by_what_it_gives() -> None:
     assert not found
 
 
+def test_one_function_reads_json() -> None:
+    """`viete.regular.decoded`, since a decoder of one's own forgets a way in which JSON is bad."""
+    assert {
+        f"{path.relative_to(HOUSE).as_posix()}: {ast.unparse(node)}"
+        for path in FILES for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Attribute) and ast.unparse(node) in ("json.load", "json.loads")
+    } == {"regular.py: json.loads"}  # fmt: skip
+
+
 def test_every_room_says_what_lives_there() -> None:
     for folder in sorted({p.parent for p in FILES}):
         said = ast.get_docstring(parsed(folder / "__init__.py"))

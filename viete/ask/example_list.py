@@ -5,7 +5,6 @@ A JSON object may carry words and numbers beside its text, which a question can 
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ from typing import Any
 
 from viete.errors import Text, VieteError, os_refusals
 from viete.notation.words import Words
-from viete.regular import regular
+from viete.regular import decoded, regular
 
 MOST_BYTES = 1_000_000_000
 
@@ -98,8 +97,8 @@ def from_line(line: Text) -> Example:
 def from_json(line: Text) -> Example:
     """The example of a JSON object: ``{"text": "…", "against": "…", "answer": " Mary"}``."""
     try:
-        said = json.loads(line.text)
-    except (ValueError, RecursionError) as error:
+        said = decoded(line.text)
+    except ValueError as error:
         raise line.error(f"this is not JSON ({error})") from None
     return from_object(said, line)
 

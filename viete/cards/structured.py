@@ -10,6 +10,7 @@ from viete.document.markdown import read_markdown
 from viete.document.tree import Block, Heading, ListItem, Paragraph, TextTable
 from viete.errors import Text, VieteError, Where
 from viete.printable import STEERING
+from viete.regular import decoded
 
 SCHEMA = "viete-card/1"
 MOST_TEXTS = 10_000
@@ -23,12 +24,12 @@ LISTS = {"inputs": "input", "functions": "definition", "derived": "equation", "c
 def read_json(content: str, file: str) -> list[Block]:
     """Blocks of a JSON card. Raises VieteError for text that is not JSON or not a card."""
     try:
-        card = json.loads(content)
+        card = decoded(content)
     except json.JSONDecodeError as error:
         raise VieteError(
             f"this is not JSON: {error.msg}", Where(file, error.lineno, error.colno, "")
         ) from None
-    except (RecursionError, ValueError):
+    except ValueError:
         raise VieteError(f"{file}: this JSON is nested too deep to be a card") from None
     return FieldReader(content, file).blocks(card)
 

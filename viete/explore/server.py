@@ -7,7 +7,6 @@ CORS. The page only runs the scripts that it came with.
 
 from __future__ import annotations
 
-import json
 import socket
 from asyncio import FIRST_COMPLETED, create_task, wait, wrap_future
 from collections.abc import Awaitable, Callable, Mapping
@@ -28,6 +27,7 @@ from viete.errors import VieteError
 from viete.explore.page_file import page_html
 from viete.explore.session import Session, plain, refusal
 from viete.explore.worker import Stopped, Worker
+from viete.regular import decoded
 
 LOOPBACK = "127.0.0.1"
 MOST = 32 * 2**20  # bytes of a message: a million weights, and more
@@ -129,10 +129,10 @@ class PageServer:
         if request.headers.get("content-type", "").split(";")[0].strip() != "application/json":
             return sentence(415, "a message is JSON: Content-Type: application/json")
         try:
-            message = json.loads(await request.body())
+            message = decoded(await request.body())
         except VieteError as error:
             return sentence(413, error.message)
-        except (ValueError, RecursionError):
+        except ValueError:
             return sentence(400, "this message is not JSON")
         number = message.get("id") if isinstance(message, Mapping) else None
         kind = "run" if isinstance(message, Mapping) and message.get("kind") == "run" else ""

@@ -28,6 +28,7 @@ from viete.formats.tensors import (
     raw_bytes,
     sibling,
 )
+from viete.regular import decoded
 
 # In the library's order: it writes the last of these first, so that every tensor is aligned.
 CODES = {
@@ -141,10 +142,10 @@ def _json(raw: bytes) -> dict[str, Any]:
         return table
 
     try:
-        table = json.loads(raw.decode(), object_pairs_hook=once)
+        table = decoded(raw.decode(), object_pairs_hook=once)
     except KeyError as error:
         raise ValueError(f"it holds the name {error} twice") from None
-    except (ValueError, RecursionError):
+    except ValueError:
         table = None
     if not isinstance(table, dict) or not raw.startswith(b"{"):
         raise ValueError("its header is not a JSON table")

@@ -26,7 +26,7 @@ from typing import Any
 
 from viete.errors import VieteError, os_refusals
 from viete.formats.files import open_tensors, save_safetensors
-from viete.regular import SETTINGS, regular
+from viete.regular import SETTINGS, decoded, regular
 
 Array = Any
 FOLDER, STATE, MODEL, OPTIMISER = (
@@ -136,9 +136,9 @@ def read_state(path: Path) -> dict[str, Any]:
         with os_refusals(path / STATE):
             if not (path / STATE).exists():
                 raise VieteError(f"{path}: the checkpoint has no {STATE}")
-            state = json.loads(regular(path / STATE, SETTINGS).read_text("utf-8"))
+            state = decoded(regular(path / STATE, SETTINGS).read_text("utf-8"))
         digest = state.pop("digest")
-    except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         raise VieteError(f"{path}: the checkpoint is damaged ({STATE} is cut short)") from None
     if digest != digest_of(state):
         raise VieteError(f"{path}: the checkpoint is damaged ({STATE} was changed)")

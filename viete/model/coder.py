@@ -32,6 +32,7 @@ class Coder:
     source: Path
     k: int = 0
     centred: bool = False
+    norm: str = ""  # of the input, one of `viete.rewrite.transcoding.NORMS`
 
     @property
     def width(self) -> int:
@@ -96,7 +97,7 @@ class Coders:
         some = tuple(numbers[k] for k in blocks) if len(blocks) < len(numbers) else ()
         new = transcoded(card, Coding(
             one.width, reads, writes, kind, one.k, one.centred, "W_skip" in one.arrays,
-            self.across, some))  # fmt: skip
+            self.across, some, one.norm))  # fmt: skip
         own = {p.name for p in new.parameters} - {p.name for p in card.parameters}
         arrays: dict[str, np.ndarray] = {}
         for name, (p, places, shape) in program(new).parameters.items():

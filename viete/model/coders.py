@@ -12,7 +12,6 @@ on cards such as ``sae`` are read too.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,7 +23,9 @@ from viete.errors import VieteError
 from viete.formats.files import open_tensors
 from viete.model.coder import READS, UNPLACED, WRITES, Coder, Coders
 from viete.model.trained import MARKDOWN, is_run
-from viete.model.trained_coders import learned_coder, widened
+from viete.model.trained_coders import learned_coder, magnitudes, widened
+from viete.regular import SETTINGS, field, read_object, read_text
+from viete.rewrite.transcoding import NORMS
 
 FILES = (".npz", ".safetensors")
 PATHS = (".", "/", "~")
@@ -40,7 +41,10 @@ ALSO = {
 }  # circuit-tracer's name, and those of GemmaScope 2
 HOOK = re.compile(r"^feature_(input|output)_hook:\s*[\"']?([\w.]+)", re.MULTILINE)
 PUT = re.compile(r"(?P<writes>[^=]+)=(?P<path>[^=()]+)(\((?P<reads>[^=()]*)\))?\s*$")
-UNREAD = ("normalize_activations", "rescale_acts_by_decoder_norm", "reshape_activations")
+KINDS = {"standard", "topk", "jumprelu", "gated", "transcoder", "skip"}  # words of architectures
+AVERAGE = "expected_average_only_in"  # one factor, for all inputs
+FACTOR = "finetuning_scaling_factor"  # of each feature
+GATED = ("b_gate", "b_mag", "r_mag")
 
 
 def read_coders(
@@ -52,7 +56,7 @@ def read_coders(
 
     ``reads`` and ``writes`` are places, by default what a file of SAELens names, or the normed
     input and the output of the MLP. ``block`` is the block of a single file, counted from 0. Raises
-    VieteError for another layout, and for an activation that is not ReLU, JumpReLU or TopK.
+    VieteError for another layout, and for an activation that is not ReLU, JumpReLU, TopK or gated.
     """
     path = Path(path)
     across = False
@@ -70,7 +74,8 @@ def read_coders(
         coder, places, own = single(path)
         where = own if block is None else block
         blocks = {UNPLACED if where is None else where: coder}
-    if len({(c.width, c.k, c.centred, tuple(sorted(c.arrays))) for c in blocks.values()}) > 1:
+    kinds = {(c.width, c.k, c.centred, c.norm, *sorted(c.arrays)) for c in blocks.values()}
+    if len(kinds) > 1:
         raise VieteError(f"the blocks of {path} have features of different kinds or numbers")
     default = places or hooks(path) or (READS, WRITES)
     return Coders(dict(sorted(blocks.items())), reads or default[0], writes or default[1], across)
@@ -99,7 +104,7 @@ def coders_of(text: str) -> Coders | None:
 def hooks(folder: Path) -> tuple[str, str] | None:
     """The values that features read and replace, from the ``config.yaml`` of circuit-tracer."""
     config = folder / "config.yaml"
-    found = dict(HOOK.findall(config.read_text("utf-8"))) if config.is_file() else {}
+    found = dict(HOOK.findall(read_text(config, SETTINGS))) if config.is_file() else {}
     return (found.get("input", READS), found.get("output", WRITES)) if found else None
 
 
@@ -126,29 +131,73 @@ def single(path: Path) -> tuple[Coder, tuple[str, str] | None, int | None]:
         arrays = tensors(path)
         turned = path.suffix == ".safetensors" and "w_enc" not in arrays
         return Coder(upright(arrays, path, turned), path), None, None
-    try:
-        config = json.loads((path / "cfg.json").read_text("utf-8"))
-    except (OSError, ValueError):
-        raise VieteError(f"{path} has no readable cfg.json") from None
+    called = str(path / "cfg.json")
+    config = read_object(path / "cfg.json", "configuration of features")
+    config |= field(config, "metadata", called, dict, default={})
     arrays = tensors(path / "sae_weights.safetensors")
-    config = {**config, **(config.get("metadata") or {})}
-    for key in UNREAD:
-        if config.get(key) not in (None, False, "none"):
-            raise VieteError(f"{path / 'cfg.json'} has {key} = {config[key]!r}, which is not read")
-    kind = str(config.get("architecture", "standard"))
-    if "gated" in kind:
-        raise VieteError(f"{path} has gated features; only ReLU, JumpReLU and TopK can be read")
-    options = config.get("activation_fn_kwargs") or {}
-    top = "topk" in f"{kind} {config.get('activation_fn_str') or config.get('activation_fn')}"
-    k = int(config.get("k") or options.get("k") or 0) if top else 0
-    hook = str(config.get("hook_name", ""))
-    out = str(config.get("hook_name_out") or hook)
+    kind = field(config, "architecture", called, str, default="standard")
+    options = field(config, "activation_fn_kwargs", called, dict, default={})
+    named = [field(config, key, called, str, default="relu")
+             for key in ("activation_fn_str", "activation_fn")]  # fmt: skip
+    if not {*kind.split("_")} <= KINDS or not {*named} <= {"relu", "topk", "jumprelu"}:
+        raise VieteError(
+            f"{path} has features of the kind {kind}, {' and '.join({*named})}; ReLU, JumpReLU, "
+            f"TopK and gated ones can be read"
+        )
+    k = 0
+    if "topk" in (kind, *named):
+        k = field(config, "k", called, int, default=field(options, "k", called, int, default=0))
+    hook = field(config, "hook_name", called, str, default="")
+    out = field(config, "hook_name_out", called, str, default=hook)
     found, to = BLOCK.match(hook), BLOCK.match(out)
-    centred = bool(config.get("apply_b_dec_to_input", "transcoder" not in kind))
-    coder = Coder(upright(arrays, path, False), path, k, centred)
+    centred = field(config, "apply_b_dec_to_input", called, bool, default="transcoder" not in kind)
+    norm = field(config, "normalize_activations", called, str, default="none")
+    arrays, norm = folded(arrays, config, called), "" if norm in ("none", AVERAGE) else norm
+    if norm and norm not in NORMS:
+        raise VieteError(f"{called} has normalize_activations = {norm!r:.40}, which is not read")
+    if field(config, "reshape_activations", called, str, default="none") not in ("none", "hook_z"):
+        raise VieteError(f"{called} has another reshape_activations than 'none' and 'hook_z'")
+    coder = Coder(upright(arrays, path, False), path, k, centred, norm)
     if found and to and found[1] == to[1]:
         return coder, (found[2], to[2]), int(found[1])
     return coder, (hook, out) if hook else None, None
+
+
+def folded(
+    stored: Mapping[str, np.ndarray], config: Mapping[str, Any], called: str
+) -> dict[str, np.ndarray]:
+    """The arrays of SAELens with all in them that it keeps apart, so that they compute the same.
+
+    Factors of features, of inputs and of rows of the decoder go into the matrices, and a gate is a
+    threshold. Raises VieteError for a factor of inputs that the file does not have.
+    """
+    a = {name: array for name, array in stored.items() if name not in (FACTOR, "scaling_factor")}
+    if missing := [x for x in ("W_enc", "W_dec", "b_dec") if x not in a]:
+        raise VieteError(f"{called} has features without {missing[0]} beside it")
+    if {*GATED} <= a.keys():
+        a |= magnitudes(a["W_enc"], *(a.pop(name) for name in GATED))
+    if "W_skip" in a:  # the matrix has what is written first
+        a["W_skip"] = a["W_skip"].T
+    if field(config, FACTOR, called, bool, default=False):
+        factor = stored.get(FACTOR, stored.get("scaling_factor"))
+        if factor is None:
+            raise VieteError(f"{called} has {FACTOR}, and the file of weights does not")
+        a["W_dec"] = a["W_dec"] * factor[:, None]
+    if field(config, "rescale_acts_by_decoder_norm", called, bool, default=False):
+        size = np.linalg.norm(a["W_dec"], axis=-1)
+        a |= {"W_enc": a["W_enc"] * size, "W_dec": a["W_dec"] / size[:, None]}
+        a |= {"b_enc": a["b_enc"] * size} if "b_enc" in a else {}
+    if config.get("normalize_activations") == AVERAGE:
+        factor = field(config, "norm_scaling_factor", called, float, default=None)
+        if not factor:
+            raise VieteError(
+                f"{called} has normalize_activations = {AVERAGE!r}, and not the factor: write it "
+                f"into the weights by fold_activation_norm_scaling_factor of SAELens, or add it to "
+                f"the file as norm_scaling_factor"
+            )
+        a |= {"W_enc": a["W_enc"] * factor, "W_dec": a["W_dec"] / factor}
+        a["b_dec"] = a["b_dec"] / factor
+    return a
 
 
 def across_layers(folder: Path, k: int) -> Coder:

@@ -8,7 +8,6 @@ is installed, and must give the same equations.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from copy import deepcopy
 from fractions import Fraction
@@ -26,6 +25,7 @@ from viete.model.folder import card_for, families
 from viete.model.mapping import given_weights
 from viete.notation.printer import show_equation
 from viete.notation.tree import Expr
+from viete.regular import decoded
 from viete.rewrite.inlining import names_in
 
 FAMILY = "config model_type"  # the fact in which a card names its family of `transformers`
@@ -86,8 +86,8 @@ def value_of(text: str, formula: bool, card: CardData) -> Any:
         size = number_of(text, card)
         return None if size is None else plain(size)
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
+        return decoded(text)
+    except ValueError:
         return text
 
 

@@ -71,15 +71,29 @@ def learned_coder(path: str | Path, revision: str | None = None) -> LearnedCoder
     size = float(card.sizes.get("sigma", 1))
     out = float(card.sizes.get("tau", size))
     w = {name: widened(np.asarray(a)) for name, a in weights.items()}
-    scale = np.exp(w["r"]) if "b_gate" in w else np.ones(w["W_enc"].shape[1], w["W_enc"].dtype)
-    shift = w["b_mag"] if "b_gate" in w else w["b_enc"]
-    arrays = {"W_enc": w["W_enc"] * scale / size, "b_enc": shift, "W_dec": w["W_dec"] * out,
-              "b_dec": w["b_dec"] * out}  # fmt: skip
-    if "b_gate" in w:  # the gate is open where what is before the gate is above this
-        arrays["threshold"] = np.maximum(shift - scale * w["b_gate"], 0)
-    elif "theta" in w:
+    arrays: dict[str, np.ndarray] = {"W_dec": w["W_dec"] * out, "b_dec": w["b_dec"] * out}
+    if "b_gate" in w:
+        arrays |= magnitudes(w["W_enc"], w["b_gate"], w["b_mag"], w["r"])
+    else:
+        arrays |= {"W_enc": w["W_enc"], "b_enc": w["b_enc"]}
+    if "theta" in w:
         arrays["threshold"] = np.maximum(w["theta"], 0)
+    arrays["W_enc"] = arrays["W_enc"] / size
     return LearnedCoder(arrays, active(card), facts.get("model", ""), facts["reads"], writes)
+
+
+def magnitudes(
+    encoder: np.ndarray, gate: np.ndarray, shift: np.ndarray, scale: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Gated features as features with a threshold: the W_enc, b_enc and threshold of magnitudes.
+
+    A gate x W_enc + b_gate is above 0 where the magnitude x W_enc e^r + b_mag is above the
+    threshold b_mag - e^r b_gate. ``encoder`` is (d, F), and all others are (F).
+    """
+    size = np.exp(scale)
+    return {
+        "W_enc": encoder * size, "b_enc": shift, "threshold": np.maximum(shift - size * gate, 0),
+    }  # fmt: skip
 
 
 def active(card: CardData) -> int:

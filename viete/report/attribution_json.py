@@ -7,23 +7,27 @@ vocabulary, like circuit-tracer's own targets, and its formula as its name.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from viete.errors import VieteError
 from viete.features.graph import EMBEDDING, ERROR, FEATURE, TARGET, FeatureGraph, FeatureNode
+from viete.regular import decoded, field, read_text
 
 KINDS = {
     FEATURE: "cross layer transcoder", ERROR: "mlp reconstruction error", EMBEDDING: "embedding",
     TARGET: "logit",
 }  # fmt: skip
 # What each part must have, and of which types: the schema of Neuronpedia's importer.
-TOP = {"metadata": dict, "qParams": dict, "nodes": list, "links": list}
-METADATA = {"slug": str, "scan": str, "prompt_tokens": list, "prompt": str}
-NODE = {"node_id": str, "feature": (int, type(None)), "layer": (str, int), "ctx_idx": int,
-        "feature_type": str, "jsNodeId": str, "clerp": str}  # fmt: skip
-LINK = {"source": str, "target": str, "weight": (int, float)}
+TOP = {"metadata": (dict,), "qParams": (dict,), "nodes": (list,), "links": (list,)}
+METADATA = {"slug": (str,), "scan": (str,), "prompt_tokens": (list,), "prompt": (str,)}
+NODE = {"node_id": (str,), "feature": (int, type(None)), "layer": (str, int), "ctx_idx": (int,),
+        "feature_type": (str,), "jsNodeId": (str,), "clerp": (str,)}  # fmt: skip
+LINK = {"source": (str,), "target": (str,), "weight": (float,)}
+NUMBERS = ("activation", "influence", "token_prob")  # of a node, perhaps
+NUMBER = re.compile(r"-?[0-9]{1,15}")
 
 
 def attribution_json(graph: FeatureGraph, slug: str = "viete", scan: str = "viete") -> str:
@@ -92,43 +96,54 @@ def read_attribution(source: str | Path) -> FeatureGraph:
 
     Raises VieteError for anything else, naming the node or the link.
     """
-    text, called = (source.read_text("utf-8"), str(source)) if isinstance(source, Path) else (
+    text, called = (read_text(source), str(source)) if isinstance(source, Path) else (
         source, "the graph")  # fmt: skip
     try:
-        said = json.loads(text)
+        said = decoded(text)
     except ValueError as error:
         raise VieteError(f"{called} is not JSON: {error}") from None
     checked(said, called)
     kinds = {there: kind for kind, there in KINDS.items()}
     graph = FeatureGraph(tokens=said["metadata"]["prompt_tokens"])
     places: dict[str, int] = {}
-    top = max((int(x["layer"]) for x in said["nodes"] if x["feature_type"] == "logit"), default=1)
+    layers = [str(x["layer"]) for x in said["nodes"]]
+    top = max((int(k) for k, x in zip(layers, said["nodes"], strict=True)
+               if x["feature_type"] == "logit" and NUMBER.fullmatch(k)), default=1)  # fmt: skip
     graph.blocks, ids = top - 1, dict[int, int]()
-    for x in said["nodes"]:
-        parts = x["node_id"].split("_")
-        if (kind := kinds.get(x["feature_type"])) is None or len(parts) != 3:
-            raise VieteError(f"{called} has a node {x['node_id']} of the wrong type")
+    for k, x in zip(layers, said["nodes"], strict=True):
+        parts, kind = x["node_id"].split("_"), kinds.get(x["feature_type"])
+        plain = len(parts) == 3 and NUMBER.fullmatch(parts[1]) and 0 <= x["ctx_idx"] < 2**31
+        if kind is None or not plain or not (kind == EMBEDDING or NUMBER.fullmatch(k)):
+            raise VieteError(f"{called} has a node {x['node_id']:.40} of the wrong type")
         number = int(parts[1])
         if kind == EMBEDDING:
             ids[x["ctx_idx"]] = number
         feature = number if kind == FEATURE or (kind == TARGET and number < 10**9) else None
         # circuit-tracer's errors have the block in another place of their identifier
-        block = int(x["layer"]) + graph.first if kind in (FEATURE, ERROR) else None
+        block = int(k) + graph.first if kind in (FEATURE, ERROR) else None
         if x["node_id"] in places:
             raise VieteError(f"{called} has two nodes {x['node_id']}, so its links are ambiguous")
         places[x["node_id"]] = len(graph.nodes)
+        value, influence, probability = (
+            field(x, name, f"the node {x['node_id']}", float, default=0.0) for name in NUMBERS
+        )
         graph.nodes.append(FeatureNode(
-            kind, block, x["ctx_idx"], feature, x.get("activation") or 0.0,
-            x.get("influence") or 0.0, x.get("token_prob") or 0.0,
+            kind, block, x["ctx_idx"], feature, value, influence, probability,
             x["clerp"] or x["node_id"]))  # fmt: skip
     graph.ids = [ids.get(k, 0) for k in range(len(graph.tokens))]
     for link in said["links"]:
         for end in ("source", "target"):
             if link[end] not in places:
                 raise VieteError(
-                    f"{called} has a link with the {end} {link[end]}, which is not a node"
+                    f"{called} has a link with the {end} {link[end]:.40}, which is not a node"
                 )
-        graph.edges.append((places[link["source"]], places[link["target"]], float(link["weight"])))
+        graph.edges.append(
+            (
+                places[link["source"]],
+                places[link["target"]],
+                field(link, "weight", f"a link of {called}", float),
+            )
+        )  # fmt: skip)
     return graph
 
 
@@ -140,17 +155,14 @@ def checked(said: Any, called: str) -> None:
         hold(x, NODE, f"node {k} of {called}")
     for k, x in enumerate(said["links"]):
         hold(x, LINK, f"link {k} of {called}")
+    if not all(isinstance(x, str) for x in said["metadata"]["prompt_tokens"]):
+        raise VieteError(f"{called} has prompt_tokens that are not all text")
 
 
-def hold(said: Any, wanted: Mapping[str, Any], called: str) -> None:
-    """Check that a table has some keys, with values of their types."""
-    if not isinstance(said, dict):
-        raise VieteError(f"{called} is not a table")
-    for key, kind in wanted.items():
-        if key not in said:
-            raise VieteError(f"{called} has no {key}")
-        if not isinstance(said[key], kind):
-            raise VieteError(f"{called} has {key} = {said[key]!r:.40}, which is of the wrong type")
+def hold(said: Any, wanted: Mapping[str, tuple[type, ...]], called: str) -> None:
+    """Check that an object has some keys, with values of their types."""
+    for key, kinds in wanted.items():
+        field(said, key, called, *kinds, default=None if type(None) in kinds else ...)
 
 
 __all__ = ["attribution_json", "read_attribution"]

@@ -10,7 +10,9 @@ reads. See Dunefsky et al. 2024, Ameisen et al. 2025.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import reduce
 
 from viete.analysis.features import features_of
@@ -24,6 +26,7 @@ from viete.rewrite.folding_in import labelled
 from viete.rewrite.ordering import ordered
 from viete.rewrite.put import unlike_family
 
+NORMS = ("layer_norm", "constant_norm_rescale")
 ACTIVATIONS = ("relu", "jumprelu", "topk")
 PRE, FEATURE, DECODED, ERROR, WRITTEN = "pre", "feature", "decoded", "error", "written"
 
@@ -35,7 +38,8 @@ class Coding:
     ``reads`` is a formula over the letter of ``writes``, a value of a block. ``activation`` is one
     of `ACTIVATIONS`, of which 'topk' keeps the ``k`` greatest. ``centred`` subtracts b_dec from the
     input, ``skip`` adds the input times a separate matrix, and with ``across`` features write to
-    later blocks too. ``blocks`` are those that have features, if not all do.
+    later blocks too. ``blocks`` are those that have features, if not all do. ``norm``, one of
+    `NORMS`, brings each row of the input to one size, and what is written back to the row's own.
     """
 
     width: int
@@ -47,6 +51,7 @@ class Coding:
     skip: bool = False
     across: bool = False
     blocks: tuple[int, ...] = ()
+    norm: str = ""
 
 
 def transcoded(card: CardData, coding: Coding) -> CardData:
@@ -105,12 +110,14 @@ class Transcoding:
             self.parameter("b", "enc", below),
         )
         back = self.parameter("b", "dec", self.width)
-        source = Apply("sub", (read, back)) if coding.centred else read
+        source, undone = self.normed(read)
+        if coding.centred:
+            source = Apply("sub", (source, back))
         pre = self.value(
             PRE, Apply("add", (Apply("prod", (source, enc)), shift)), "before the gate"
         )
         feature = self.value(FEATURE, self.gated(pre), "features, each by its entry")
-        total = Apply("add", (self.decoded(feature), back))
+        total = undone(Apply("add", (self.decoded(feature), back)))
         if coding.skip:
             skip = self.parameter("W", "skip", self.read_width(), self.width)
             total = Apply("add", (total, Apply("prod", (read, skip))))
@@ -197,6 +204,32 @@ class Transcoding:
             text=Text(show_equation(symbol.member, right))))  # fmt: skip
         return symbol.member
 
+    def normed(self, read: Expr) -> tuple[Expr, Callable[[Expr], Expr]]:
+        """The rows that the encoder reads, and how what it writes gets their size back.
+
+        With 'layer_norm' a row has the mean 0 and the (unbiased) deviation 1, and with
+        'constant_norm_rescale' the mean square 1.
+        """
+        if not self.coding.norm:
+            return read, lambda e: e
+        one = num(1)
+
+        def mean(e: Expr) -> Expr:
+            return Apply("mean", (e,))
+
+        if self.coding.norm == "constant_norm_rescale":
+            size: Expr = Apply("sqrt", (mean(Apply("pow", (read, num(2)))),))
+            size = self.value("size", size, "the size of the row that features read")
+            return Apply("div", (read, size)), lambda e: Apply("had", (e, size))
+        middle = self.value("middle", mean(read), "the mean of the row that features read")
+        read = Apply("sub", (read, middle))
+        width = self.read_width()
+        unbiased = Apply("div", (width, Apply("sub", (width, one))))
+        spread = Apply("times", (unbiased, mean(Apply("pow", (read, num(2))))))
+        size = self.value("size", Apply("sqrt", (spread,)), "its deviation")
+        divided = Apply("div", (read, Apply("add", (size, num(Fraction(1, 10**5))))))
+        return divided, lambda e: Apply("add", (Apply("had", (e, size)), middle))
+
     def gated(self, pre: Expr) -> Expr:
         """The features from the values before their gate."""
         coding, call = self.coding, self.old.library
@@ -239,4 +272,4 @@ def either(a: Expr, b: Expr) -> Expr:
     return Apply("or", (a, b))
 
 
-__all__ = ["ACTIVATIONS", "Coding", "transcoded"]
+__all__ = ["ACTIVATIONS", "NORMS", "Coding", "transcoded"]

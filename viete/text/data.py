@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from viete.errors import Text, VieteError, Where
+from viete.regular import decoded
 from viete.text import files
 from viete.text.dialogs import Dialog, from_messages, looks_like_dialogs, read_dialogs
 
@@ -165,12 +166,12 @@ def records(path: Path) -> Iterator[tuple[Text, dict[str, Any]]]:
             continue
         here = Text("", str(path), number)
         try:
-            record = json.loads(line)
+            record = decoded(line)
         except json.JSONDecodeError as error:
             raise Text(line, str(path), number).error(
                 f"this line is not JSON ({error.msg})", error.pos, error.pos + 1
             ) from None
-        except (ValueError, RecursionError):  # a number of 5,000 digits, or 5,000 brackets
+        except ValueError:  # a number of 5,000 digits, or 5,000 brackets
             raise here.error("this line is not JSON that could be data") from None
         if not isinstance(record, dict):
             raise here.error(f"a line of data is a JSON object, not {type(record).__name__}")

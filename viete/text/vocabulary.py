@@ -22,7 +22,7 @@ import numpy as np
 from viete.atomic import replacing
 from viete.errors import VieteError, Where, os_refusals
 from viete.formats.tensors import require
-from viete.regular import regular
+from viete.regular import decoded, regular
 from viete.text.data import Documents, Piece
 from viete.text.dialogs import MARKUP
 
@@ -220,7 +220,7 @@ class BytePairs:
         if not found.get_vocab_size(with_added_tokens=True):
             raise VieteError(f"{name}: this tokenizer has no tokens")
         for part, step in ("normalizer", found.normalizer), ("decoder", found.decoder):
-            if step is not None and growth(json.loads(step.__getstate__())) > GROWTH:
+            if step is not None and growth(decoded(step.__getstate__())) > GROWTH:
                 raise VieteError(
                     f"{name}: its {part} may make more than {GROWTH:,} characters of one, so that "
                     f"a short text would fill the memory"
@@ -361,8 +361,8 @@ def load_vocabulary(path: str | Path) -> Vocabulary:
     try:
         with os_refusals(path):
             text = regular(path, LARGEST).read_text("utf-8")
-        stored = json.loads(text)
-    except (ValueError, RecursionError):
+        stored = decoded(text)
+    except ValueError:
         raise VieteError(f"{path}: not a tokenizer.json (it is not JSON)") from None
     model = stored.get("model") if isinstance(stored, dict) else None
     if not isinstance(model, dict):

@@ -20,7 +20,7 @@ from typing import Any
 
 from viete.atomic import replacing
 from viete.errors import VieteError, os_refusals
-from viete.regular import regular
+from viete.regular import decoded, regular
 
 METRICS = "metrics.jsonl"
 HUGE = 1e100  # a loss beyond it is drawn no more than an infinite one
@@ -78,8 +78,8 @@ def read_metrics(run: Path) -> list[dict[str, Any]]:
     rows = []
     for number, line in enumerate(lines[:-1], 1):  # the last has no line break: cut short
         try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
+            row = decoded(line)
+        except ValueError:
             row = None
         if not is_measurement(row):
             raise VieteError(f"{path}:{number}: this line is not a measurement of a run")

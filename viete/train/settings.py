@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, get_type_hints
 
 from viete.atomic import replacing
 from viete.errors import VieteError
-from viete.regular import SETTINGS, regular
+from viete.regular import SETTINGS, decoded, regular
 
 CONFIG = "config.json"
 MOST = 10**9  # of any count: a larger one is a typing error, and overflows somewhere
@@ -276,10 +276,10 @@ def load_settings(run: Path) -> Settings:
     """
     path = run / CONFIG
     try:
-        stored = json.loads(regular(path, SETTINGS).read_text("utf-8"))
+        stored = decoded(regular(path, SETTINGS).read_text("utf-8"))
     except FileNotFoundError:
         raise VieteError(f"{run}: not a run of `viete train` (it has no {CONFIG})") from None
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise VieteError(f"{path}: cannot be read ({reason})") from None
     kinds = {name: list if kind == tuple[str, ...] else kind

@@ -24,7 +24,7 @@ import numpy as np
 from viete.atomic import replacing
 from viete.errors import VieteError, os_refusals
 from viete.printable import Tell, on_terminal
-from viete.regular import SETTINGS, regular
+from viete.regular import SETTINGS, decoded, regular
 from viete.text.data import Documents
 from viete.text.files import stamp
 from viete.text.vocabulary import Ids, Vocabulary, digest
@@ -111,14 +111,14 @@ def tokens_of(
 def memory_mapped(note: Path) -> Tokens | None:
     """The tokens described by a note, memory-mapped; None if files are missing or incomplete."""
     try:
-        facts = json.loads(regular(note, SETTINGS).read_bytes())
+        facts = decoded(regular(note, SETTINGS).read_bytes())
         key = note.stem.removeprefix("tokens-")
         paths = {name: note.with_name(f"{name}-{key}.bin") for name in facts["bytes"]}
         if any(paths[name].stat().st_size != size for name, size in facts["bytes"].items()):
             return None
         return tokens_of(lambda name: np.memmap(paths[name], facts["dtypes"][name], mode="r"),
                          paths, facts, note)  # fmt: skip
-    except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
