@@ -26,7 +26,7 @@ from viete.graph.card import CardData
 from viete.graph.sizes import Size
 from viete.library.functions import Function
 from viete.notation.printer import show
-from viete.notation.tree import Apply, Expr, Ref, Table, num
+from viete.notation.tree import Apply, Expr, Ref, Table, num, walk
 
 IDIOMS = {"numpy": ("idioms.py",), "jax": ("idioms.py", "idioms_jax.py"),
           "torch": ("idioms_torch.py",)}  # fmt: skip
@@ -67,7 +67,9 @@ class Functions:
         some = self.dialect.by_hand(f"{written}_some")
         if some and self.shapes.of(e.args[1], env.types).may_be_negative:
             written = f"{written}_some"
-        if self.dialect.by_hand(written):
+        # What is written by hand takes one number for all members of a family.
+        each = any(c.lead and not c.core for c in codes[1:])
+        if self.dialect.by_hand(written) and not each:
             return self.helper(written), core_of(self.shapes.of(e, env.types))
         found = self.shapes.of(e, env.types)
         types = [self.shapes.of(a, env.types) for a in e.args]
@@ -155,14 +157,19 @@ class Functions:
             return {}
         out = {}
         labels = [f"{i}1" for i, _ in body.ranges]
+        # Letters that always meet stand at right angles; else `spread` adds the other axis.
+        both = {i for i, _ in body.ranges} <= body.body.free and not any(
+            isinstance(x, Apply) and x.op == "where" and not x.args[0].free for x in walk(body)
+        )
         for k, (i, size) in enumerate(body.ranges):
             name = local.name(f"index {i}", plain(i))
             count = self.shapes.needed_size(size, env.types)
             family = CodeLetter(i, labels[k], num(0), size, count)
             values = lowering.arange(family, env)
-            if len(labels) == 2 and k == 0:
+            if len(labels) == 2 and k == 0 and both:
                 values += "[:, None]"
-            code = Code(name, axes=tuple(labels[k:]), const=True, whole=True)
+            axes = tuple(labels[k:]) if both else (labels[k],)
+            code = Code(name, axes=axes, const=True, whole=True)
             out[i] = replace(family, code=code), values, name
         return out
 
@@ -178,7 +185,8 @@ def unpacking(f: Function, arguments: Mapping[str, Code], text: str) -> list[str
     out, known = list[str](), set[str]()
     for a in f.arguments:
         names = [arguments[s.key].text for s in a.pattern]
-        new = [name if word(name, text) and name not in known else "" for name in names]
+        new = [name if word(name, text) and name not in {*known, *names[:k]} else ""
+               for k, name in enumerate(names)]  # fmt: skip
         shape = f"{arguments[a.symbol.key].text}.shape"
         if len(new) > 1 and all(new):
             out.append(f"{', '.join(new)} = {shape}[-{len(new)}:]")

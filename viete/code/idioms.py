@@ -68,9 +68,9 @@ def gathered(y: Array, t: Array, V: int) -> Array:
 
 
 def placed(y: Array, s: int, m: int) -> Array:
-    """The rows of y as rows s, s + 1, … of m; the others are 0."""
+    """The rows of y as rows s, s + 1, … of m, as far as they are there; the others are 0."""
     rows = np.zeros((m, y.shape[-1]))
-    rows[s : s + len(y)] = y
+    rows[max(s, 0) : max(s + len(y), 0)] = y[max(-s, 0) : max(m - s, 0)]
     return rows
 
 
@@ -84,7 +84,8 @@ def gathered_each(y: Array, t: Array, V: int) -> Array:
 def placed_each(y: Array, s: int, m: int) -> Array:
     """For every member of a family: the rows of y as rows s, s + 1, … of m; the others are 0."""
     rows = np.zeros((*y.shape[:-2], m, y.shape[-1]))
-    rows[..., s : s + y.shape[-2], :] = y
+    kept = y[..., max(-s, 0) : max(m - s, 0), :]
+    rows[..., max(s, 0) : max(s + y.shape[-2], 0), :] = kept
     return rows
 
 

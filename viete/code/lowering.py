@@ -6,7 +6,7 @@ writes what a library writes differently.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from viete.analysis.kinds import COMPARISONS, LOGICAL, OF_REALS, TRUTH, quotient
@@ -33,7 +33,7 @@ from viete.code.indexing import Indexing
 from viete.errors import VieteError
 from viete.evaluate.labelled import COL, ROW
 from viete.notation.printer import show
-from viete.notation.tree import MEASURES, Apply, Bind, Expr, Idx, Pick, Ref, walk
+from viete.notation.tree import MEASURES, Apply, Bind, Expr, Idx, Pick, walk
 from viete.rewrite.simplify import row_sum
 
 TESTS = frozenset("lt le gt ge eq ne and or not".split())
@@ -87,7 +87,7 @@ class Lowering(Indexing):
         if op == "floor" and args[0].whole and args[0].axes:
             return args[0]
         if op == "where" and args[0].const and not args[0].axes and not self.dialect.casts:
-            args[1:] = self.with_all_axes(e.args[1:], args[1:], env)
+            args[1:] = self.with_all_axes(e, args[1:], env)
         divides = op == "div" and env.arguments is None and self.divides(e)
         code = self.entrywise("had" if op == "prod" else op, args, env, divides)
         scalar = code.const and not code.axes
@@ -101,25 +101,23 @@ class Lowering(Indexing):
         (code,) = self.operands(e.op, [code], [self.type(e.body, env)], found, env)
         return self.dialect.fold(e.op, code, label)
 
-    def with_all_axes(self, sides: Sequence[Expr], codes: list[Code], env: CodeEnv) -> list[Code]:
+    def with_all_axes(self, e: Apply, codes: list[Code], env: CodeEnv) -> list[Code]:
         """The sides of a choice made in Python, each with the axes of both, by adding zeros."""
         fitted, axes = self.dialect.aligned(codes)
-        there = [name for x in sides for name in self.arrays(x, axes, env)]
-        if not there or all(c.axes == axes for c in codes):
+        # The sizes in a function are those of its caller.
+        if env.arguments is not None or all(c.axes == axes for c in codes):
             return codes
-        zeros = f"{self.xp}.zeros({there[0]}.shape)"
+        zeros = f"{self.xp}.zeros({self.shape(e, axes, env)})"
         return [c if c.axes == axes else Code(zeros, axes=axes) if c.text == "0" else
                 Code(f"{c.at(ADD)} + {zeros}", ADD, axes) for c in fitted]  # fmt: skip
 
-    def arrays(self, e: Expr, axes: Axes, env: CodeEnv) -> Iterator[str]:
-        """The values with these axes that a formula reads outside its binders."""
-        if isinstance(e, Apply):
-            for x in e.args:
-                yield from self.arrays(x, axes, env)
-        elif isinstance(e, Ref) and e.symbol.kind not in ("dim", "argument"):
-            code = self.of(e, env)
-            if code.axes == axes:
-                yield code.at(ATOM)
+    def shape(self, e: Expr, axes: Axes, env: CodeEnv) -> str:
+        """The shape of a value with these axes, as the analysis knows it."""
+        core = [self.card.size_expr(x) for x in self.type(e, env).shape]
+        families = {x.label: x.count for x in env.index.values() if isinstance(x, CodeLetter)}
+        lead = [families[a] for a in axes if a not in (ROW, COL)]
+        sizes = [self.integer(x, env) for x in (*lead, *core)]
+        return f"({', '.join(sizes)}{',' * (len(sizes) == 1)})"
 
     def operands(
         self, op: str, codes: Sequence[Code], types: Sequence[Type], found: Type, env: CodeEnv
@@ -232,10 +230,14 @@ class Lowering(Indexing):
             test, yes, no = codes
             if self.dialect.casts and not test.axes and test.const and not const:
                 yes, no = self.as_like(yes, no), self.as_like(no, yes)
-            same = set(yes.axes) == set(no.axes) or self.dialect.casts
+            same = set(yes.axes) == set(no.axes)
             if not test.axes and test.const and same:  # else 0 would lose its shape
                 text = f"{yes.at(COMPARE)} if {test.at(COMPARE)} else {no.at(ELSE)}"
                 return Code(text, ELSE, axes, const, whole)
+            if not test.axes and test.const and self.dialect.casts:
+                both = f"torch.broadcast_tensors({yes.text}, {no.text})"
+                text = f"{both}[0 if {test.text} else 1]"
+                return Code(text, ATOM, axes, const, whole)
             fixed = [as_float(x) if not x.axes and x.const and not whole else x.text
                      for x in (yes, no)]  # fmt: skip
             text = f"{self.xp}.where({test.text}, {', '.join(fixed)})"
@@ -307,11 +309,18 @@ class Lowering(Indexing):
             for c in args
         ]  # fmt: skip
         const = all(c.const for c in args)
+        for c in args[1:]:  # a number for each of a family makes a result for each
+            if self.dialect.casts and args[0].core and not c.core and set(c.lead) - {*args[0].lead}:
+                axes = (*lead, *args[0].core)
+                shaped = self.dialect.brought(c, axes, True)
+                text = f"torch.broadcast_tensors({ready[0].text}, {shaped})[0]"
+                ready[0] = ready[0].as_atom(text, axes=axes)
         form = self.dialect.form(named)
         if named == "onehot" and self.type(e.args[0], env).may_be_negative:
             form = self.dialect.form("onehot_some") or form
         if named == "placed" and self.dialect.name == "numpy" and args[1].text == "0" and not lead:
-            form = "np.pad({0}, ((0, {2} - len({0})), (0, 0)))" if args[0].level == ATOM else ""
+            fits = self.has_room(e, env) and args[0].level == ATOM
+            form = "np.pad({0}, ((0, {2} - len({0})), (0, 0)))" if fits else ""
         if named == "LN" and self.dialect.name == "torch":
             form = torch_norm(ready)
         if named in OF_REALS:
@@ -334,6 +343,14 @@ class Lowering(Indexing):
         if name in self.functions.precision:  # of whole numbers alone
             given.append(f"like={env.like or 'like'}")
         return Code(f"{name}({', '.join(given)})", ATOM, (*lead, *core), const, whole)
+
+    def has_room(self, e: Apply, env: CodeEnv) -> bool:
+        """Whether the rows placed from the first on are no more than those of the result."""
+        have, room = self.type(e.args[0], env).shape[0], self.card.size(e.args[2])
+        if room is None:
+            return False
+        least, most = (x.value(self.card.greatest) for x in (have, room))
+        return least is not None and most is not None and least <= most
 
     def heads(self, e: Apply, env: CodeEnv) -> Code | None:
         """``part(y; h − 1, d_k)`` for all heads: the columns of each."""

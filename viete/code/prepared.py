@@ -44,6 +44,11 @@ class Prepared:
         """The inputs that equations need, directly or for a length; required ones first."""
         keys = names_read(equations)
         found = [i for i in self.model.inputs if i.name in keys]
+        for length in self.model.lengths:
+            ours = [i for i in self.model.inputs if not i.symbol.slots and any(
+                isinstance(x, Ref) and x.key == length for x in i.shape)]  # fmt: skip
+            if length in keys and ours and not any(i in found for i in ours):
+                found.append(ours[0])
         return sorted(found, key=lambda i: i.default is not None)
 
 

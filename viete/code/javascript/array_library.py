@@ -20,7 +20,7 @@ UNARY = {
     "arctan": "Math.atan({x})",
     "erf": "erf_of({x})",
     "negative": "-{x}",
-    "logical_not": "{x} === 0 ? 1 : 0",
+    "logical_not": "{x} ? 0 : 1",
 }
 # Of entries {x} and {y}; a test is 1 or 0.
 BINARY = {
@@ -29,8 +29,8 @@ BINARY = {
     "less": "{x} < {y} ? 1 : 0", "less_equal": "{x} <= {y} ? 1 : 0",
     "greater": "{x} > {y} ? 1 : 0", "greater_equal": "{x} >= {y} ? 1 : 0",
     "equal": "{x} === {y} ? 1 : 0", "not_equal": "{x} !== {y} ? 1 : 0",
-    "logical_and": "{x} !== 0 && {y} !== 0 ? 1 : 0",
-    "logical_or": "{x} !== 0 || {y} !== 0 ? 1 : 0",
+    "logical_and": "{x} && {y} ? 1 : 0",
+    "logical_or": "{x} || {y} ? 1 : 0",
     "maximum": "Math.max({x}, {y})", "minimum": "Math.min({x}, {y})",
     "logaddexp": "{x} === {y} ? {x} + Math.LN2 "
                  ": Math.max({x}, {y}) + Math.log1p(Math.exp(-Math.abs({x} - {y})))",

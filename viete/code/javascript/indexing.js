@@ -117,7 +117,10 @@ function gathered(y, t, n) {
 /** The rows of y as rows s, s + 1, … of m; the others are 0. */
 function placed(y, s, m) {
     const {before, n, outer, inner} = along(y, -2), out = new Float64Array(outer * m * inner);
-    for (let i = 0; i < outer; i++)
-        out.set(y.data.subarray(i * n * inner, (i + 1) * n * inner), (i * m + s) * inner);
+    const from = Math.max(-s, 0), to = Math.max(Math.min(n, m - s), from);
+    for (let i = 0; from < to && i < outer; i++) {
+        const rows = y.data.subarray((i * n + from) * inner, (i * n + to) * inner);
+        out.set(rows, (i * m + s + from) * inner);
+    }
     return made([...before, m, inner], out);
 }
