@@ -116,6 +116,14 @@ def test_members_and_refusals() -> None:
         GPT2.cut("A^{i,h}", values=run)
 
 
+def test_a_stream_that_only_its_end_is_read_of_keeps_its_blocks() -> None:
+    """No equation of the loop is left, so the equations say what is given."""
+    run = MODEL.run(TOKENS)
+    cut = MODEL.cut("x^i", values=run)
+    check_well_formed(cut.card)
+    np.testing.assert_allclose(cut.run(TOKENS)["logits"], run["logits"], rtol=1e-12)
+
+
 def test_a_head_of_grouped_queries_is_cut_by_its_number() -> None:
     card = tiny("llama").bind(H=4, G=2)
     model = card.with_weights(random_weights(card))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import reduce
 from itertools import chain
 
 from viete.analysis.linearity import (
@@ -142,15 +143,14 @@ class Stream:
         return None if size is None else size.value(self.sizes)
 
     def numbered(self, e: Expr, blocks: dict[str, int]) -> Expr:
-        """A formula with numbers for its blocks; a sum over blocks is written out."""
+        """A formula with numbers for its blocks; what folds blocks is written out."""
         loops = self.card.loop_letters
-        if isinstance(e, Bind) and e.op == "sum" and e.index in loops and e.ranges is not None:
+        if isinstance(e, Bind) and e.index in loops and e.ranges is not None:
             first, last = (int(self.program.index_size(x, blocks)) for x in e.ranges)
-            terms = [self.numbered(e.body, {**blocks, e.index: k}) for k in range(first, last + 1)]
-            total = terms[0] if terms else num(0)
-            for term in terms[1:]:
-                total = Apply("add", (total, term))
-            return total
+            parts = [self.numbered(e.body, {**blocks, e.index: k}) for k in range(first, last + 1)]
+            together = "max" if e.op == "max" else "add"
+            total = reduce(lambda a, b: Apply(together, (a, b)), parts) if parts else num(0)
+            return Apply("div", (total, num(len(parts)))) if e.op == "mean" else total
         if isinstance(e, Idx) and e.name in blocks:
             return num(blocks[e.name])
         e = rebuilt(e, [self.numbered(x, blocks) for x in e.children])

@@ -290,6 +290,8 @@ class Program:
             except VieteError:  # it is about entries, not about blocks
                 return None
 
+        folded = {x.index for x in walk(e.right) if isinstance(x, Bind)}
+
         def rule(x: Expr) -> Expr | None:
             entry = isinstance(x, Pick)
             x = x.value if isinstance(x, Pick) else x
@@ -299,6 +301,8 @@ class Program:
             if not isinstance(test, bool):
                 return None if entry or test is x.args[0] else replace(x, args=(test, *x.args[1:]))
             left, other = x.args[1:] if test else x.args[:0:-1]
+            if (x.free & folded) - left.free:  # a sum must depend on its letter
+                return None
             # A number or a row would lose the shape that the other branch gives it.
             axes = self.rank(left)
             bare = axes < self.rank(other)

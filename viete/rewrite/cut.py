@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from viete.analysis.shapes import shapes_of
 from viete.analysis.value_names import value_named
 from viete.errors import Text
-from viete.graph.card import CardData, Input, Parameter
+from viete.graph.card import CardData, Input, Parameter, restated
 from viete.graph.dependence import names_read
 from viete.notation.printer import show
 from viete.notation.tree import Expr, Idx, Ref, Slot, Symbol, num, transform
@@ -61,8 +61,13 @@ def cut(card: CardData, names: Iterable[str], whole: bool = False) -> Cut:
             raise text.error(f"no equation of {card.title} reads {show(ref)}: nothing is cut")
         plain = all(x == Idx(s) for s, x in zip(ref.symbol.slots, ref.index, strict=True))
         read = names_read(card.equations)
-        card, item = (family if plain else member)(card, ref, text)
-        card = card if whole else without_unmade(card, read)
+        less, item = (family if plain else member)(card, ref, text)
+        less = less if whole else without_unmade(less, read)
+        if without_range(less):
+            less, item = within_loops(card, ref, text)
+            short = less if whole else without_unmade(less, read)
+            less = less if without_range(short) else short
+        card = less
         inputs[item.name] = ref
     return Cut(unlike_family(card), inputs)
 
@@ -88,6 +93,34 @@ def family(card: CardData, ref: Ref, text: Text) -> tuple[CardData, Input]:
         raise text.error(f"without {show(ref)} no equation of {card.title} is left")
     less = replace(card, equations=rest).with_formulas(lambda e: transform(e, as_input))
     return replace(less, inputs=(*less.inputs, item)), item
+
+
+def within_loops(card: CardData, ref: Ref, text: Text) -> tuple[CardData, Input]:
+    """The card in which a value's equations say that it is given.
+
+    This keeps the loops of a value that only later equations read: what is given has their letters.
+    """
+    symbol = given_symbol(card, ref, ref.symbol.sub, ref.symbol.sup, text)
+    item = given_input(card, symbol, ref)
+    equations = tuple(restated(e, e.left, Ref(symbol, e.left.index)) if e.name == ref.key else e
+                      for e in card.equations)  # fmt: skip
+    return replace(card, equations=equations, inputs=(*card.inputs, item)), item
+
+
+def without_range(card: CardData) -> bool:
+    """Whether an input or a parameter has a letter of a loop that is no longer there."""
+    slots = {x for named in (*card.inputs, *card.parameters) for x in named.symbol.slots}
+    return not slots <= card.loop_letters | {i.name for i in card.indices}
+
+
+def given_symbol(
+    card: CardData, ref: Ref, sub: tuple[Slot, ...], sup: tuple[Slot, ...], text: Text
+) -> Symbol:
+    """The name of what is given for a value of another name: ``A_{given}^{2,1}``."""
+    symbol = Symbol("input", ref.symbol.base, (*sub, Slot("given")), sup)
+    if symbol.key in card.symbols:
+        raise text.error(f"{show(ref)} is given already, as {show(symbol.member)}")
+    return symbol
 
 
 def without_unmade(card: CardData, read: frozenset[str]) -> CardData:
@@ -119,9 +152,7 @@ def member(card: CardData, ref: Ref, text: Text) -> tuple[CardData, Input]:
         return s if not s.index or s.text in letters else Slot(show(at[s.text]))
 
     sub, sup = (tuple(map(slot, slots)) for slots in (ref.symbol.sub, ref.symbol.sup))
-    symbol = Symbol("input", ref.symbol.base, (*sub, Slot("given")), sup)
-    if symbol.key in card.symbols:
-        raise text.error(f"{show(ref)} is given already, as {show(symbol.member)}")
+    symbol = given_symbol(card, ref, sub, sup, text)
     item = given_input(card, symbol, ref)
     more = replace(card, inputs=(*card.inputs, item))
     change = Replacement(ref, (), symbol.member, text=text, left_text=text, right_text=text)
