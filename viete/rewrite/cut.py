@@ -109,7 +109,8 @@ def within_loops(card: CardData, ref: Ref, text: Text) -> tuple[CardData, Input]
 
 def without_range(card: CardData) -> bool:
     """Whether an input or a parameter has a letter of a loop that is no longer there."""
-    slots = {x for named in (*card.inputs, *card.parameters) for x in named.symbol.slots}
+    symbols = (*(i.symbol for i in card.inputs), *(p.symbol for p in card.parameters))
+    slots = {x for symbol in symbols for x in symbol.slots}
     return not slots <= card.loop_letters | {i.name for i in card.indices}
 
 
