@@ -83,9 +83,11 @@ function posted({ token }) {
 
 /** @param {(message: any) => Promise<any>} send @param {PageData} data @returns {Engine} */
 function messageEngine(send, data) {
+  /** What was changed in the run that the page shows: every question brings it along. @type {any} */
+  let run = {};
   /** @param {any} message */
   const ask = async (message) => {
-    const answer = await send(message);
+    const answer = await send(message.kind === "run" ? message : { run, ...message });
     if (answer.error) throw new Error(answer.error);
     return answer;
   };
@@ -95,14 +97,16 @@ function messageEngine(send, data) {
     train: null,
     async run(edits) {
       const parameters = Object.fromEntries(Object.entries(edits.parameters).map(([key, x]) => [key, Array.from(x)]));
-      const answer = await ask({ kind: "run", tokens: edits.ids, text: edits.text, parameters, choices: edits.choices, put: edits.put });
+      const changes = { tokens: edits.ids, text: edits.text, parameters, choices: edits.choices, put: edits.put };
+      const answer = await ask({ kind: "run", ...changes });
+      run = changes;
       const { tokens, values, steps, backward, equations, backward_equations } = answer;
       const restored = Object.entries(/** @type {Record<string, Record<string, import("./types.js").Stored>>} */ (values)).map(
         ([meaning, stored]) => [meaning, new Map(Object.entries(stored).map(([m, s]) => [m, restore(m, s, tokens)]))]);
       return { values: Object.fromEntries(restored), tokens, steps, backward, equations, backward_equations };
     },
     async restart() {
-      await ask({ kind: "restart" });
+      run = {};
       return null;
     },
     async value(member, meaning) {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -13,17 +14,20 @@ from hashlib import sha256
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
+from threading import Thread
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import numpy as np
 import pytest
+import uvicorn
 from starlette.testclient import TestClient
 
 import viete as vt
 from tests.ask.vocabularies import reader
 from tests.command_line import viete
+from viete.explore import server as module
 from viete.explore.server import MOST, PageServer, serve
 from viete.explore.session import KINDS, Session
 from viete.explore.worker import Stopped, Worker
@@ -147,7 +151,9 @@ def test_a_run_is_the_models(server: PageServer) -> None:
     assert answer["tokens"]["ids"] == ids
     for name in ("x^2", "logits", "A^{1,h}", "W_E"):
         assert np.array_equal(floats(answer["values"]["decimal"][name]), run[name])
-    assert np.array_equal(floats(ask(server, kind="value", member="x^1")["value"]), run["x^1"])
+    assert np.array_equal(
+        floats(ask(server, kind="value", member="x^1", run={"tokens": ids})["value"]), run["x^1"]
+    )
 
 
 def test_edits_are_those_of_the_model(server: PageServer) -> None:
@@ -177,20 +183,38 @@ def test_a_logit_is_opened(server: PageServer) -> None:
     assert all(t["formula"].startswith("<math") for t in found["terms"])
 
 
-def test_a_page_that_is_opened_anew_asks_of_what_it_shows(server: PageServer) -> None:
+RUNS: list[dict[str, Any]] = [
+    {}, {"tokens": [1, 2]}, {"choices": {"epsilon": 0.25}}, {"put": ["A^{2,1} = 0"]},
+    {"parameters": {"gamma": [2.0] * 8}}, {"tokens": [1, 2], "put": ["A^{1,2} = 0"]},
+]  # fmt: skip
+QUESTIONS: list[dict[str, Any]] = [
+    {"kind": "ask", "question": "logits"},
+    {"kind": "expand", "of": "logits_{-1,5}", "into": "head"},
+    {"kind": "value", "member": "x^1"}, {"kind": "check", "claim": "sum(x^2) > 0"},
+]  # fmt: skip
+
+
+def test_interleaved_pages_equal_separate_ones() -> None:
+    """Each question is about the run that it brings, whatever other pages asked before."""
+    session, rng = Session.of(MODEL.run(TOKENS)), np.random.default_rng(5)
+    alone = {}
+    for k, changes in enumerate(RUNS):
+        own = Session.of(MODEL.run(TOKENS))
+        own.answer({"kind": "run", **changes})
+        for j, question in enumerate(QUESTIONS):
+            alone[k, j] = json.dumps(own.answer({**question, "run": changes}))
+    assert len({alone[k, 0] for k in range(len(RUNS))}) == len(RUNS)
+    for _ in range(30):
+        k, j = rng.integers(len(RUNS)), rng.integers(len(QUESTIONS))
+        if rng.random() < 0.3:
+            session.answer({"kind": "run", **RUNS[rng.integers(len(RUNS))]})
+        assert json.dumps(session.answer({**QUESTIONS[j], "run": RUNS[k]})) == alone[k, j], (k, j)
+
+
+def test_without_a_run_a_question_is_about_that_of_the_start(server: PageServer) -> None:
     asked = {"kind": "ask", "question": "logits"}
     first = ask(server, **asked)["value"]
     ask(server, kind="run", tokens=[1, 2])
-    assert ask(server, **asked)["value"]["shape"] == [2, 11]
-    server.page_text()
-    assert ask(server, **asked)["value"] == first
-
-
-def test_after_undo_questions_are_of_the_run_of_the_start(server: PageServer) -> None:
-    asked = {"kind": "ask", "question": "logits"}
-    first = ask(server, **asked)["value"]
-    ask(server, kind="run", tokens=[1, 2])
-    ask(server, kind="restart")
     assert ask(server, **asked)["value"] == first
 
 
@@ -254,10 +278,17 @@ def test_claims_and_questions(server: PageServer) -> None:
     {"kind": "check", "claim": "x^1"}, {"kind": "check", "claim": "/etc/page.md"},
     {"kind": "check", "claim": "x^1 = x^1 for texts of /etc/passwd"},
     {"kind": "ask", "question": "1 +"}, {"kind": "ask", "question": SCRIPT},
+    {"kind": "ask", "question": "(" * 5000}, {"kind": "ask", "question": "-" * 5000 + "1"},
+    {"kind": "expand", "of": "sqrt(" * 4000 + "1" + ")" * 4000},
+    {"kind": "ask", "question": "(" * 4000 + "1" + ")" * 4000},
+    {"kind": "check", "claim": "{" * 9999}, {"kind": "ask", "question": "\ud800"},
+    {"kind": "ask", "question": "1", "run": [1]}, {"kind": "ask", "question": "1", "run": "x"},
+    {"kind": "ask", "question": "1", "run": {"tokens": [99]}},
 ])  # fmt: skip
 def test_what_is_no_message_gets_one_sentence(server: PageServer, message: Any) -> None:
     before = ask(server, kind="ask", question="logits")
-    found = client(server).post("/message", json=message)
+    posting = client(server, **{"Content-Type": "application/json"})
+    found = posting.post("/message", content=json.dumps(message))
     assert found.status_code == 422, found.text[:200]
     assert one_sentence(found.json()["error"])
     assert ask(server, kind="ask", question="logits") == before  # nothing has changed
@@ -267,6 +298,46 @@ def test_what_is_no_message_gets_one_sentence(server: PageServer, message: Any) 
 def test_what_is_no_json(server: PageServer, body: bytes) -> None:
     found = client(server, **{"Content-Type": "application/json"}).post("/message", content=body)
     assert found.status_code in (400, 422) and one_sentence(found.json()["error"])
+
+
+@pytest.mark.parametrize("number", ["NaN", "1e999", '"\\ud800"', "[[NaN]]", '{"a": NaN}'])
+def test_any_number_of_a_message_comes_back_as_json(server: PageServer, number: str) -> None:
+    body = '{"id": ' + number + ', "kind": "ask", "question": "1 + 1"}'
+    found = client(server, **{"Content-Type": "application/json"}).post("/message", content=body)
+    assert found.status_code == 200 and b"\n" not in found.content
+    assert floats(json.loads(found.text, parse_constant=pytest.fail)["value"]) == 2
+
+
+@pytest.mark.parametrize(
+    "sent", ["", "GET / HTTP/1.1\r\nHost: ", "POST /message HTTP/1.1\r\n{}\r\n{{"]
+)
+def test_a_slow_connection_is_closed(
+    server: PageServer, monkeypatch: pytest.MonkeyPatch, sent: str
+) -> None:
+    """Whether the head does not come, or the body."""
+    monkeypatch.setattr(module, "PATIENCE", 0.2)
+    listening = socket.create_server(("127.0.0.1", 0))
+    port = listening.getsockname()[1]
+    server = PageServer(server.session, port)
+    running = uvicorn.Server(uvicorn.Config(
+        server.app, log_level="error", lifespan="off", http=module.Hurried))  # fmt: skip
+    thread = Thread(target=running.run, args=([listening],), daemon=True)
+    thread.start()
+    try:
+        head = (f"Host: 127.0.0.1:{port}\r\nAuthorization: Bearer {server.token}\r\n"
+                "Content-Type: application/json\r\nContent-Length: 99\r\n")  # fmt: skip
+        with socket.create_connection(("127.0.0.1", port), timeout=5) as held:
+            held.sendall(sent.format(head).encode())
+            answer = b""
+            while more := held.recv(4096):
+                answer += more
+                if b"}" in answer:
+                    break
+        assert answer == b"" or (b" 413 " in answer and b"seconds" in answer)
+        assert (answer != b"") == sent.startswith("POST")
+    finally:
+        running.should_exit = True
+        thread.join(5)
 
 
 def one_sentence(text: str) -> bool:

@@ -70,7 +70,7 @@ def explore(
     if meaning == "exact":
         card = run.program.model
         estimate(card, run[card.inputs[0].name], trained=source.is_model)
-    found = None if claims is None else Session.of(run).checked(claims)
+    found = None if claims is None else Session.of(run).checked(run, claims)
     data = page_data(run, of=of, meanings=meanings, claims=found)
     emit(page_html(data), output, source.name)
 
@@ -87,5 +87,5 @@ def served_page(
     from viete.explore.session import Session
 
     session = Session.of(run, of, meanings)
-    session.claims = None if claims is None else session.checked(claims)
+    session.claims = None if claims is None else session.checked(session.first, claims)
     serve(session, port, lambda address: print(f"{address}  (Ctrl-C ends it)", flush=True))

@@ -7,8 +7,17 @@ CORS. The page only runs the scripts that it came with.
 
 from __future__ import annotations
 
+import json
 import socket
-from asyncio import FIRST_COMPLETED, create_task, wait, wrap_future
+from asyncio import (
+    FIRST_COMPLETED,
+    TimerHandle,
+    create_task,
+    get_running_loop,
+    timeout_at,
+    wait,
+    wrap_future,
+)
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from hmac import compare_digest
@@ -22,6 +31,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from viete.errors import VieteError
 from viete.explore.page_file import page_html
@@ -30,6 +40,7 @@ from viete.explore.worker import Stopped, Worker
 from viete.regular import decoded
 
 LOOPBACK = "127.0.0.1"
+PATIENCE = 30  # seconds for the head of a request, and for its body
 MOST = 32 * 2**20  # bytes of a message: a million weights, and more
 QUIET = {
     "Cache-Control": "no-store", "Content-Security-Policy": "frame-ancestors 'none'",
@@ -37,6 +48,14 @@ QUIET = {
     "Cross-Origin-Resource-Policy": "same-origin", "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY",
 }  # fmt: skip
+
+
+class Reply(JSONResponse):
+    """JSON of anything: no number is null, and half a character is written as its number."""
+
+    def render(self, content: Any) -> bytes:
+        """The bytes of an answer."""
+        return json.dumps(plain(content), allow_nan=False).encode("ascii")
 
 
 class Guard:
@@ -76,13 +95,22 @@ class Guard:
 
 
 def limited(receive: Receive, most: int) -> Receive:
-    """A receiver of a body that stops at the allowed size, whatever length was announced."""
-    count = 0
+    """A receiver of a body that stops at the allowed size, whatever length was announced.
+
+    It stops too if the body takes longer than `PATIENCE`.
+    """
+    count, until = 0, get_running_loop().time() + PATIENCE
+    whole = False
 
     async def part() -> Message:
-        nonlocal count
-        message = await receive()
+        nonlocal count, whole
+        try:
+            async with timeout_at(None if whole else until):
+                message = await receive()
+        except TimeoutError:
+            raise VieteError(f"a message comes within {PATIENCE} seconds") from None
         count += len(message.get("body", b""))
+        whole = not message.get("more_body", False)
         if count > most:
             raise VieteError(f"a message has at most {most:,} bytes")
         return message
@@ -92,7 +120,42 @@ def limited(receive: Receive, most: int) -> Receive:
 
 def sentence(status: int, text: str) -> Response:
     """A refusal in one sentence."""
-    return JSONResponse({"error": text}, status, headers=QUIET)
+    return Reply({"error": text}, status, headers=QUIET)
+
+
+class Hurried(H11Protocol):
+    """A connection that is closed if the head of a request takes longer than `PATIENCE`."""
+
+    late: TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        """Begin to wait for a head."""
+        super().connection_made(transport)
+        self.hurry()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no longer."""
+        super().connection_lost(exc)
+        self.rest()
+
+    def data_received(self, data: bytes) -> None:
+        """Wait no longer once a head is complete, and again for that of the next request."""
+        super().data_received(data)
+        if self.cycle is None or self.cycle.response_complete:
+            self.hurry()
+        else:
+            self.rest()
+
+    def hurry(self) -> None:
+        """Close the connection after a while, unless `rest` comes before."""
+        if self.late is None:
+            self.late = self.loop.call_later(PATIENCE, self.transport.close)
+
+    def rest(self) -> None:
+        """Let the connection stay."""
+        if self.late is not None:
+            self.late.cancel()
+            self.late = None
 
 
 class PageServer:
@@ -120,7 +183,6 @@ class PageServer:
 
     def page_text(self) -> str:
         """The HTML of the page, with the server's address."""
-        self.session.restart()
         server = {"address": self.address, "token": self.token}
         return page_html({**self.session.data, "server": server})
 
@@ -139,7 +201,7 @@ class PageServer:
         made = await self.done(request, kind, partial(self.session.answer, message))
         if isinstance(made, Response):
             return made
-        return JSONResponse({**plain(made), "id": number}, headers=QUIET)
+        return Reply({**made, "id": number}, headers=QUIET)
 
     async def done(self, request: Request, kind: str, do: Callable[[], Any]) -> Any:
         """The result of some work, or the response that says why it has none.
@@ -186,7 +248,8 @@ def serve(session: Session, port: int = 0, tell: Callable[[str], None] = print) 
         found.page_text()  # what cannot be shown is said before there is an address
         tell(found.url)
         config = uvicorn.Config(found.app, log_level="warning", access_log=False, lifespan="off",
-                                timeout_graceful_shutdown=1, server_header=False)  # fmt: skip
+                                http=Hurried, timeout_graceful_shutdown=1,
+                                server_header=False)  # fmt: skip
         uvicorn.Server(config).run([listening])
         raise KeyboardInterrupt  # which asyncio swallows where the server has ended before it
 

@@ -1,15 +1,18 @@
 """A session: a page's messages to a running model, and the answers, as plain data for JSON.
 
-A session keeps the model, its inputs and the last run. A ``run`` message contains everything that a
-reader has changed, so its answer does not depend on earlier messages. The server and the notebook's
-kernel use the same session.
+A session keeps the model and its inputs. A ``run`` message contains everything that a reader has
+changed, and a question brings it along as its ``run``, so that no answer depends on earlier
+messages: several pages may ask one session. The server and the notebook's kernel use the same
+session.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +25,7 @@ from viete.ask.coarse_terms import opening
 from viete.errors import VieteError
 from viete.evaluate.answers import Answer
 from viete.evaluate.inputs import in_numpy
-from viete.evaluate.schedule import parameter_shapes
+from viete.evaluate.schedule import parameter_shapes, recent
 from viete.explore.claims import claims_data
 from viete.explore.data import PageMaker, page_data
 from viete.explore.expansions import answered
@@ -40,7 +43,16 @@ if TYPE_CHECKING:
 Message = Mapping[str, Any]
 TERMS = 40  # of an expansion
 _FILES = re.compile(r"\.md\s*$|\btexts\s+of\s+(?!(repeated|random)\()")
+RUNS = 4  # that are kept, for questions about them
 ANSWERED = ("tokens", "steps", "backward", "equations", "backward_equations", "limits")
+
+
+@dataclass
+class AskedRun:
+    """A run that a page asks about; ``whole`` makes its values, once one is wanted."""
+
+    run: Questions
+    whole: PageMaker | None = None
 
 
 class Session:
@@ -53,7 +65,7 @@ class Session:
         self.differentiated, self.meanings = of, meanings
         self.model, self.tokens, self.inputs = model, tokens, dict(inputs)
         self.claims: Claims | None = None  # shown instead of the card's own
-        self.whole: PageMaker | None = None  # every value of the last run, once one is wanted
+        self.runs: dict[str, AskedRun] = {}  # by what was changed
 
     @classmethod
     def of(
@@ -81,14 +93,15 @@ class Session:
         """The run that the session began with."""
         return self.model.run(self.tokens, **self.inputs)
 
-    @cached_property
-    def run(self) -> Questions:
-        """The last run."""
-        return self.first
+    def asked(self, message: Message) -> AskedRun:
+        """The run that a question is about: of the changes that it brings, else the first."""
+        return self.made(mapping(message, "run"))
 
-    def restart(self) -> None:
-        """Go back to the first run, which a newly opened page shows."""
-        self.run, self.whole = self.first, None
+    def made(self, changes: Message) -> AskedRun:
+        """The run with some changes, kept for the next question about it."""
+        changes = {part: changes[part] for part in CHANGES if changes.get(part) is not None}
+        key = json.dumps(changes, sort_keys=True)
+        return recent(self.runs, key, lambda: AskedRun(self.changed(changes)), RUNS)
 
     @cached_property
     def data(self) -> dict[str, Any]:
@@ -126,91 +139,87 @@ class Session:
 
     def answer_run(self, message: Message) -> dict[str, Any]:
         """Run with the changes: tokens or text, parameters, choices, equations put in."""
-        run = self.changed(message)
-        data = self.page(run)
-        self.run, self.whole = run, None
+        data = self.page(self.made(message).run)
         values = {
             meaning: {key: v for key, v in found.items() if "data" in v}
             for meaning, found in data["values"].items()
         }
         return {part: data[part] for part in ANSWERED} | {"values": values}
 
-    def answer_restart(self, message: Message) -> dict[str, Any]:
-        """Go back to the first run, for all later messages."""
-        self.restart()
-        return {}
-
     def answer_put(self, message: Message) -> dict[str, Any]:
         """The whole page of the model with changed equations."""
-        run = self.changed({**message, "put": equations(message, "equations")})
-        data = self.page(run, live=False)
-        self.run, self.whole = run, None
-        return {"data": data}
+        changes = mapping(message, "run")
+        put = [*equations(changes, "put"), *equations(message, "equations")]
+        return {"data": self.page(self.made({**changes, "put": put}).run, live=False)}
 
     def answer_value(self, message: Message) -> dict[str, Any]:
-        """A whole value of the last run."""
+        """A whole value of a run."""
         member, meaning = text(message, "member"), message.get("meaning", "decimal")
-        if self.whole is None:
-            self.whole = PageMaker(self.run, self.differentiated, self.meanings, True, self.claims)
-        value = self.whole.value(member, meaning)
+        asked = self.asked(message)
+        if asked.whole is None:
+            of, meanings = self.differentiated, self.meanings
+            asked.whole = PageMaker(asked.run, of, meanings, True, self.claims)
+        value = asked.whole.value(member, meaning) if isinstance(meaning, str) else None
         if value is None:
             raise VieteError(f"the run has no value {member:.80} in the meaning {meaning!r:.40}")
         return {"value": value}
 
     def answer_expand(self, message: Message) -> dict[str, Any]:
-        """An expression of the last run as a sum of terms, by default the coarsest."""
-        of, into = text(message, "of"), message.get("into")
+        """An expression of a run as a sum of terms, by default the coarsest."""
+        of, into, asked = text(message, "of"), message.get("into"), self.asked(message).run
         if isinstance(into, str):
-            return answered(self.run.expand(of, into, top=TERMS))
-        run, e = self.run.resolved(of)
+            return answered(asked.expand(of, into, top=TERMS))
+        run, e = asked.resolved(of)
         card = run.program.model
-        found = opening(run, without_calls(card, e), self.run.program.model.lengths, TERMS)
+        found = opening(run, without_calls(card, e), asked.program.model.lengths, TERMS)
         if found is None:
             return {"terms": [], "within": "", "total": None}
         return answered(found[1], found[0])
 
     def answer_check(self, message: Message) -> dict[str, Any]:
-        """The verdict on a claim on the tokens of the last run."""
+        """The verdict on a claim on the tokens of a run."""
         claim = text(message, "claim")
         if _FILES.search(claim):
             raise VieteError(
                 "the page opens no files: give a claim, about texts of repeated(16) if it needs "
                 "texts"
             )
-        made = self.checked(claim)
+        made = self.checked(self.asked(message).run, claim)
         return {"ok": made.ok, **claims_data(made)}
 
-    def checked(self, *claims: str | Path) -> Claims:
-        """The verdicts on claims, or on pages of claims, on the tokens of the last run."""
-        model: Any = self.model if isinstance(self.run.of, CardData) else self.run.of
-        found = model.check(*claims, tokens=self.run[self.run.program.model.inputs[0].name])
+    def checked(self, run: Questions, *claims: str | Path) -> Claims:
+        """The verdicts on claims, or on pages of claims, on the tokens of a run."""
+        model: Any = self.model if isinstance(run.of, CardData) else run.of
+        found = model.check(*claims, tokens=run[run.program.model.inputs[0].name])
         assert isinstance(found, Claims)
         return found
 
     def answer_arrows(self, message: Message) -> dict[str, Any]:
-        """The arrows of a number of the last run as a graph; None where its terms have none.
+        """The arrows of a number of a run as a graph; None where its terms have none.
 
         For ``feature`` it is the graph of features.
         """
         if message.get("into") == "feature":
-            return feature_graph_of(self.run, text(message, "of"))
-        run, e = self.run.resolved(text(message, "of"))
+            return feature_graph_of(self.asked(message).run, text(message, "of"))
+        run, e = self.asked(message).run.resolved(text(message, "of"))
         return {"svg": graph_of(run, e)}
 
     def answer_made(self, message: Message) -> dict[str, Any]:
-        """The terms of a feature of the last run."""
-        return making_of(self.run, text(message, "of"))
+        """The terms of a feature of a run."""
+        return making_of(self.asked(message).run, text(message, "of"))
 
     def answer_ask(self, message: Message) -> dict[str, Any]:
         """The answer to a question in the notation, with how it was read."""
-        question = text(message, "question")
-        read = [c.sentence for c in self.run.conventions(question)]
-        return {"value": answer_data(self.run.answer(question)), "conventions": read}
+        question, run = text(message, "question"), self.asked(message).run
+        read = [c.sentence for c in run.conventions(question)]
+        return {"value": answer_data(run.answer(question)), "conventions": read}
 
     # -- what was changed --------------------------------------------------------------------------
 
     def changed(self, message: Message) -> Questions:
         """A run with the changes of a message; all else is as the session began."""
+        if not message:
+            return self.first
         model = self.model
         if given := mapping(message, "choices"):
             known = {c.name: c for c in choices(model.card)}
@@ -259,9 +268,9 @@ class Session:
         return said
 
 
+CHANGES = ("tokens", "text", "parameters", "choices", "put")  # of a run
 KINDS: dict[str, Callable[[Session, Message], dict[str, Any]]] = {
-    "run": Session.answer_run, "restart": Session.answer_restart, "value": Session.answer_value,
-    "expand": Session.answer_expand,
+    "run": Session.answer_run, "value": Session.answer_value, "expand": Session.answer_expand,
     "arrows": Session.answer_arrows, "made": Session.answer_made, "put": Session.answer_put,
     "check": Session.answer_check, "ask": Session.answer_ask,
 }  # fmt: skip
@@ -274,7 +283,9 @@ def text(message: Message, name: str) -> str:
     """A field of a message that must be text."""
     found = message.get(name)
     if not isinstance(found, str) or not found.strip():
-        raise VieteError(f"a message of the kind {message['kind']} needs a {name} as text")
+        raise VieteError(
+            f"a message of the kind {message.get('kind', 'run')} needs a {name} as text"
+        )
     return found
 
 
