@@ -8,7 +8,7 @@ PIP    := $(BIN)/python -m pip install -qq --disable-pip-version-check --constra
 
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help page pictures tour test all everything checks lint types docs wheel pytest quick oldest notebooks browser tex format lock clean
+.PHONY: help page pictures tour test all everything checks lint types docs links wheel pytest quick oldest notebooks browser tex format lock clean
 
 # What Python compiles is kept for the next process, whatever this shell says: there are many.
 unexport PYTHONDONTWRITEBYTECODE
@@ -26,6 +26,7 @@ help:
 	@echo 'make browser pages in headless Chromium, exported JavaScript in Node (needs chromium and node)'
 	@echo 'make tex     the LaTeX of every shipped card, in pdfLaTeX (needs texlive-latex-extra)'
 	@echo 'make format  put the code into the house format'
+	@echo 'make links   check the links and formulas of the documentation, without what it embeds'
 	@echo 'make docs    build the documentation into site/'
 	@echo 'make lock    write constraints.txt anew, from today'\''s newest versions'
 	@echo 'make clean   remove .venv and whatever was built'
@@ -49,7 +50,8 @@ all: .venv/.dev
 everything: .venv/.dev
 	$(MAKE) --no-print-directory test CASES=--all
 
-checks: lint types docs wheel
+# The site with all that its pages embed is built by `make docs`, and by `make all`.
+checks: lint types $(if $(CASES),docs,links) wheel
 
 lint: .venv/.dev
 	$(BIN)/ruff check .
@@ -60,6 +62,9 @@ types: .venv/.dev
 
 docs: .venv/.dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+links: .venv/.dev
+	VIETE_EMBED=none NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir .cache/site
 
 wheel: .venv/.dev
 	bash tests/wheel_check.sh $(BIN)/python
