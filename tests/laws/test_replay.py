@@ -106,6 +106,39 @@ def test_random_cards(data: st.DataObject) -> None:
     check(card.model, card.weights(), [card.given(batch=data.draw(st.integers(1, 3)))])
 
 
+class Forgetful(dict[Any, Any]):
+    """A memo that another thread empties after every look at it and after every entry."""
+
+    def __contains__(self, key: object) -> bool:
+        there = super().__contains__(key)
+        self.clear()
+        return there
+
+    def __setitem__(self, key: object, value: object) -> None:
+        super().__setitem__(key, value)
+        if self.emptied:
+            self.clear()
+
+    emptied = False
+
+
+@given(st.data())
+def test_memos_may_be_emptied_at_any_time(data: st.DataObject) -> None:
+    """As by a run of another length in another thread."""
+    card = data.draw(cards())
+    ready, weights, given = program(card.model), card.weights(), card.given(batch=2)
+    truth = values(execute(ready, given, weights, again=False))
+    for name in ("memo", "questions", "programs", "recordings", "queries"):
+        for emptied in (False, True):
+            memo = Forgetful(getattr(ready, name))
+            memo.emptied = emptied
+            setattr(ready, name, memo)
+            with evaluating():
+                same(values(execute(ready, given, weights)), truth)
+            close(values(execute(ready, given, weights)), truth)
+            setattr(ready, name, {})
+
+
 @pytest.mark.parametrize("path", shipped(), ids=lambda p: Path(p).stem)
 def test_interventions(path: str) -> None:
     """One that changes nothing leaves every bit; one that does gives what evaluation gives."""

@@ -19,9 +19,10 @@ from viete.errors import Text, VieteError
 from viete.evaluate.inputs import host
 from viete.evaluate.interventions import as_library
 from viete.evaluate.labelled import COL, ROW, Array, Value, device_of
+from viete.evaluate.memos import recent
 from viete.evaluate.origins import Origin, whole_names
 from viete.evaluate.run import Run
-from viete.evaluate.schedule import Program, recent
+from viete.evaluate.schedule import Program
 from viete.graph.card import CardData, Input
 from viete.notation.cursor import parse_name
 from viete.notation.tree import Symbol, num

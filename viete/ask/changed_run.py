@@ -13,9 +13,10 @@ from viete.analysis.token_vectors import question_scope
 from viete.ask.sweeps import free_letters
 from viete.errors import Text
 from viete.evaluate.changed_places import check_places
+from viete.evaluate.memos import recent
 from viete.evaluate.origins import Origin, whole_names
 from viete.evaluate.run import Run
-from viete.evaluate.schedule import Program, recent
+from viete.evaluate.schedule import Program
 from viete.graph.card import CardData
 from viete.graph.dependence import equations_by_name, forward_slice
 from viete.notation.symbols import Scope

@@ -22,9 +22,10 @@ from viete.evaluate.answers import Answer
 from viete.evaluate.interventions import Intervention
 from viete.evaluate.labelled import COL, ROW, Value, expand, in_order
 from viete.evaluate.labels import axis_labels
+from viete.evaluate.memos import recent
 from viete.evaluate.queries import query
 from viete.evaluate.run import Run
-from viete.evaluate.schedule import Member, Program, member_name, recent
+from viete.evaluate.schedule import Member, Program, member_name
 from viete.graph.card import CardData
 from viete.graph.conditions import settled
 from viete.graph.evaluator import Letter

@@ -42,6 +42,7 @@ from viete.evaluate.labelled import (
     fits,
     permute,
 )
+from viete.evaluate.memos import remembered
 from viete.evaluate.scalars import scalar
 from viete.graph.card import CardData
 from viete.graph.evaluator import Algebra, Env, Letter
@@ -107,11 +108,11 @@ class Arrays(ArrayPicks, Algebra[Value, Env[Value]]):
             raise VieteError(
                 f"the index {e.name} runs over {count:,} values; at most {MOST_VALUES:,}"
             )
-        key = ("idx", first, count)
-        if key not in self.memo:
-            self.memo[key] = np.arange(first, first + count, dtype=np.float64)
+        numbers = remembered(
+            self.memo, ("idx", first, count),
+            lambda: np.arange(first, first + count, dtype=np.float64))  # fmt: skip
         interval = (first, first + max(count, 1) - 1)
-        return Value(self.memo[key], (meaning.label,), True, False, interval)
+        return Value(numbers, (meaning.label,), True, False, interval)
 
     def size(self, e: Expr, env: Env[Value]) -> int:
         """A size, a bound or a block number, which must be a whole number."""
@@ -314,8 +315,8 @@ class Arrays(ArrayPicks, Algebra[Value, Env[Value]]):
                 v.array if isinstance(v.array, Fraction | int | float) else id(v.array)
                 for v in args
             ), *(v.axes for v in args))  # fmt: skip
-            if key in self.memo:
-                return self.memo[key][1]
+            if (before := self.memo.get(key)) is not None:
+                return before[1]
         function = self.card.function[name]
         args = self.with_defaults(function, args)
         named = self.card.library_names.get(name, "")

@@ -14,6 +14,7 @@ from array_api_compat import is_numpy_array
 from viete.analysis.kinds import BIT, COMPARISONS, Interval, interval_of
 from viete.evaluate.backends import Backend, backend_of
 from viete.evaluate.labelled import Array, Value, device_of, number
+from viete.evaluate.memos import remembered
 
 EXACT = (-(2**53), 2**53)  # whole numbers among float64, as constants are computed
 USUAL = (1 - 2**31, 2**31 - 1)  # of an array of whole numbers without an interval
@@ -74,13 +75,14 @@ class ArrayKinds:
     def constant(self, v: Value, dtype: Any) -> Array:
         """A constant as an array of the run's library, converted once."""
         memo = ("lift", id(v.array), str(dtype), self.kind)
-        if memo not in self.memo:
+
+        def moved() -> tuple[Array, Array]:
             if self.numpy:
-                moved = v.array.astype(dtype, copy=False)
-            else:
-                moved = self.xp.asarray(v.array.copy(), dtype=dtype, device=device_of(self.like))
-            self.memo[memo] = (v.array, moved)
-        return self.memo[memo][1]
+                return v.array, v.array.astype(dtype, copy=False)
+            device = device_of(self.like)
+            return v.array, self.xp.asarray(v.array.copy(), dtype=dtype, device=device)
+
+        return remembered(self.memo, memo, moved)[1]
 
     def truth(self, v: Value) -> bool:
         """Whether a value holds truth values rather than numbers."""

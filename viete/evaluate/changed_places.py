@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from viete.errors import VieteError
+from viete.evaluate.memos import remembered
 from viete.evaluate.run import Run
 from viete.evaluate.schedule import Program
 from viete.graph.card import Equation
@@ -25,14 +26,16 @@ Changed = tuple[Equation, Table, Expr]  # an equation, a table in it, and its co
 
 def changed_tables(ready: Program) -> Sequence[Changed]:
     """The tables with two cases that interventions put into a program's equations."""
-    if KEY not in ready.questions:
-        ready.questions[KEY] = [
+
+    def made() -> Sequence[Changed]:
+        return [
             (e, x, x.body.args[0])
             for e in ready.model.equations for x in walk(e.right)
             if isinstance(x, Table) and isinstance(x.body, Apply) and x.body.op == "where"
             and x.body.args[0] in e.changes
         ]  # fmt: skip
-    found: Sequence[Changed] = ready.questions[KEY]
+
+    found: Sequence[Changed] = remembered(ready.questions, KEY, made)
     return found
 
 

@@ -6,7 +6,7 @@ used for the last time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -19,6 +19,7 @@ from viete.analysis.shapes import Shapes, shapes_of
 from viete.analysis.token_vectors import question_scope
 from viete.errors import VieteError
 from viete.evaluate.array import MOST_BLOCKS
+from viete.evaluate.memos import recent
 from viete.evaluate.scalars import exact_scalar
 from viete.graph.card import CardData, Equation, Input, Parameter
 from viete.graph.conditions import settled
@@ -428,21 +429,6 @@ class Program:
             for loops in combos:
                 out[member_name(p.symbol, loops)] = (p, tuple(loops.values()), tuple(shape))
         return out
-
-
-def recent(
-    cache: MutableMapping[Any, Found], key: Any, make: Callable[[], Found], most: int
-) -> Found:
-    """The cached value of a key, made if missing; the ``most`` last used stay in the cache."""
-    try:
-        found = cache[key]  # one step: another thread may take it out, to put it last
-    except KeyError:
-        found = make()
-    cache.pop(key, None)
-    cache[key] = found
-    for old in list(cache)[:-most]:
-        cache.pop(old, None)
-    return found
 
 
 def program(card: CardData) -> Program:

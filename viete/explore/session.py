@@ -25,7 +25,8 @@ from viete.ask.coarse_terms import opening
 from viete.errors import VieteError
 from viete.evaluate.answers import Answer
 from viete.evaluate.inputs import in_numpy
-from viete.evaluate.schedule import parameter_shapes, recent
+from viete.evaluate.memos import recent
+from viete.evaluate.schedule import parameter_shapes
 from viete.explore.claims import claims_data
 from viete.explore.data import PageMaker, page_data
 from viete.explore.expansions import answered

@@ -16,6 +16,7 @@ from viete.analysis.value_names import heads_counted, value_named
 from viete.errors import Text
 from viete.evaluate.interventions import layout_of, letters_of, member_of
 from viete.evaluate.labelled import COL, ROW, Layout
+from viete.evaluate.memos import recent
 from viete.evaluate.run import Run
 from viete.evaluate.schedule import Member, program
 from viete.graph.card import CardData
@@ -102,11 +103,7 @@ def named_values(names: Names, wanted: Iterable[str]) -> NamedValues:
     """
     kept: dict[frozenset[str], NamedValues] = names.model.__dict__.setdefault("_named_values", {})
     key = frozenset(wanted)
-    if key not in kept:
-        if len(kept) > 64:
-            kept.clear()
-        kept[key] = lifted_values(names, key)
-    return kept[key]
+    return recent(kept, key, lambda: lifted_values(names, key), 64)
 
 
 def lifted_values(names: Names, wanted: frozenset[str]) -> NamedValues:

@@ -12,6 +12,7 @@ import numpy as np
 from viete.evaluate.gradient import Gradients
 from viete.evaluate.inputs import Feeding, check_weights
 from viete.evaluate.labelled import COL, ROW, Array, Value
+from viete.evaluate.memos import recent
 from viete.evaluate.plan.arranging import grouped, steps_of
 from viete.evaluate.plan.buffers import laid
 from viete.evaluate.plan.layout import back, in_memory, orders, split
@@ -20,7 +21,7 @@ from viete.evaluate.plan.making import Compiler, Library, Plan
 from viete.evaluate.plan.node import FLOAT, HALF, INT, Node
 from viete.evaluate.plan.recorder import Recorder, uncollected
 from viete.evaluate.plan.workers import Workers
-from viete.evaluate.schedule import Member, Program, recent
+from viete.evaluate.schedule import Member, Program
 from viete.evaluate.shares import shares
 from viete.evaluate.spelling import by_own_names
 from viete.graph.card import CardData

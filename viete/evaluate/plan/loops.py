@@ -121,7 +121,7 @@ class RecordedRun(Backprop):
         """
         memo = self.program.memo
         key = ("reads", *(id(s.equation) for s in steps), *steps[0].loops.values())
-        if key not in memo:
+        if (before := memo.get(key)) is None:
             letters = self.program.model.loop_letters
             sums = [self.sparse[s.makes[0]] for s in steps if s.makes[0] in self.sparse]
             equations = [s.equation for s in steps] + [e for x in sums for e in x.inside]
@@ -130,8 +130,8 @@ class RecordedRun(Backprop):
             members = [(r.key, self.program.places(r, steps[0].loops)) for r in refs]
             known = all(found is not None for found, _ in parts)
             reads = members if known else None, any(counts for _, counts in parts)
-            memo[key] = equations, reads  # kept, so that their ids are not reused
-        return memo[key][1]
+            memo[key] = before = equations, reads  # kept, so that their ids are not reused
+        return before[1]
 
     def on_stand_ins(self, steps: list[Step], values: dict[Member, Value]) -> Turn:
         """A turn recorded in a separate namespace."""

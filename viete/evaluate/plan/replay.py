@@ -36,6 +36,7 @@ from numpy.lib.stride_tricks import as_strided
 from viete.evaluate.inputs import Feeding, GivenWeights
 from viete.evaluate.interventions import Intervention
 from viete.evaluate.labelled import Array, Value, expand
+from viete.evaluate.memos import recent
 from viete.evaluate.plan.arranging import VIEWS, KernelStep, grouped, steps_of
 from viete.evaluate.plan.buffers import bytes_of, laid
 from viete.evaluate.plan.kernels import Call, Misplaced
@@ -46,7 +47,7 @@ from viete.evaluate.plan.recorder import Recorder, uncollected
 from viete.evaluate.plan.recording import Forward
 from viete.evaluate.plan.workers import Workers
 from viete.evaluate.run import Run
-from viete.evaluate.schedule import Member, Program, recent
+from viete.evaluate.schedule import Member, Program
 
 RECORDINGS = 8  # of a program, those last used
 STAYS = 8 * 2**20  # bytes that the calls of one recording may hold, weights among them
