@@ -107,15 +107,17 @@ def by_autograd(p: Program) -> dict[str, np.ndarray]:
 
 def close_gradients(found: Mapping[str, Any], truth: Mapping[str, np.ndarray], what: str) -> None:
     """Gradients of weights: each is measured by its own largest entry, or by that of all."""
-    whole = max((float(np.abs(v).max(initial=0.0)) for v in truth.values()), default=0.0)
+    whole = max((float(np.abs(v[np.isfinite(v)]).max(initial=0.0)) for v in truth.values()),
+                default=0.0)  # fmt: skip
     for name, true in truth.items():
         if name not in found:
             assert not np.abs(true).max(initial=0.0) > 1e-9 * whole, f"{what}: no ∂{name}"
             continue
         got = host(found[name])
         assert got.shape == true.shape, f"{what}: ∂{name} has shape {got.shape}, not {true.shape}"
-        size = max(float(np.abs(true).max(initial=0.0)), 1e-3 * whole, 1e-12)
-        error = float(np.abs(got - true).max(initial=0.0))
+        known = np.isfinite(true)  # PyTorch has NaN for the length of a zero
+        size = max(float(np.abs(true[known]).max(initial=0.0)), 1e-3 * whole, 1e-6)
+        error = float(np.abs(got - true)[known].max(initial=0.0))
         assert error <= 1e-7 * size, f"{what}: ∂{name} is {error / size:.2e} off\n{got}\n{true}"
 
 
@@ -367,7 +369,11 @@ def reading(p: Program, name: str) -> set[str]:
 def the_gradient_of_a_changed_card_is_its_derivative(p: Program) -> None:
     for text in changes(p, read_by_hand(p))[:1]:
         card = p.card.put(text)
-        made = run(card.grad(p.loss), None, p.weights(), **p.given())
+        try:
+            made = run(card.grad(p.loss), None, p.weights(), **p.given())
+        except VieteError as error:  # the change may take all that the loss depends on
+            assert "does not depend" in str(error), f"{error} where {text}"
+            continue
         rng = np.random.default_rng(p.seed)
         way = {k: rng.choice([-1.0, 1.0], v.shape) for k, v in p.weights().items()}
         along = sum(float((host(made["∂" + k]) * way[k]).sum()) for k in way if has(made, "∂" + k))
@@ -407,6 +413,8 @@ def the_terms_of_an_expansion_add_up(p: Program) -> None:
         for into in ("block", "head"):
             found = made.expand(asked, into)
             total = sum(np.asarray(t.value) for t in found)
+            if not np.isfinite(want).all():
+                continue
             error = np.max(np.abs(total - want))
             assert error <= 1e-9 * max(found.mass, 1.0), f"{asked} into {into}: {error:.2e} off"
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import viete as vt
+from tests.laws.strategies import random_weights
 from tests.model.small import card, error, streams, tokens, weights
 from viete.errors import VieteError
 from viete.notation.printer import show_equation
@@ -175,3 +176,35 @@ def test_scores_that_something_else_reads() -> None:
     text = card("gpt2").write().replace("## Derived", "14. $top = max(logits)$\n\n## Derived")
     with pytest.raises(VieteError, match=r"top = max\(logits\) sees a constant"):
         center_unembedding(vt.read(text))
+
+
+def test_a_weight_that_blocks_share_takes_no_block_s_scale() -> None:
+    """γ^i differs from block to block, and W is one matrix for all."""
+    shared = vt.read(r"""# Shared
+## Dimensions
+| symbol | value |
+| --- | --- |
+| $d$ | 3 |
+| $n$ | $≤ 5$ |
+## Inputs
+- $t ∈ \{0, …, 3\}^n$
+## Parameters
+| symbol | shape |
+| --- | --- |
+| $E$ | $4 × d$ |
+| $γ^i$ | $d$ |
+| $W$ | $d × d$ |
+| $U$ | $d × 4$ |
+## Forward pass
+1. $x^0 = E[t]$
+
+For $i = 1, …, 2$:
+
+1. $x^i = x^{i-1} + RMSNorm(x^{i-1}; γ^i, 1/8) W$
+
+1. $logits = x^2 U$
+""")
+    model = shared.with_weights(random_weights(shared, 1))
+    np.testing.assert_allclose(
+        model.folded().run([1, 2, 3])["logits"], model.run([1, 2, 3])["logits"], rtol=1e-12
+    )

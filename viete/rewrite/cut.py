@@ -62,12 +62,11 @@ def cut(card: CardData, names: Iterable[str], whole: bool = False) -> Cut:
         plain = all(x == Idx(s) for s, x in zip(ref.symbol.slots, ref.index, strict=True))
         read = names_read(card.equations)
         less, item = (family if plain else member)(card, ref, text)
-        less = less if whole else without_unmade(less, read)
-        if without_range(less):
+        short = less if whole else without_unmade(less, read)
+        if plain and without_range(short):
             less, item = within_loops(card, ref, text)
             short = less if whole else without_unmade(less, read)
-            less = less if without_range(short) else short
-        card = less
+        card = less if without_range(short) else short
         inputs[item.name] = ref
     return Cut(unlike_family(card), inputs)
 

@@ -190,9 +190,10 @@ def fold_norm(work: Work, k: int, norm: Apply) -> None:
         if total != len(found):
             return
         products += [(j, x) for x in found if isinstance(x, Apply)]
-    if not products:
-        return
     scale, shift = parts(work, norm)
+    letters = scale.free | shift.free  # a weight that all blocks share takes no block's scale
+    if not products or not all(letters <= x.args[1].free for _, x in products):
+        return
     for j, product in products:
         weight = product.args[1]
         rows: Expr = Apply("had", (scale, Apply("T", (weight,))))
