@@ -145,6 +145,7 @@ class Circuits(Ablations):
 
     def largest(self, count: int) -> tuple[CircuitEdge, ...]:
         """The ``count`` edges with the largest scores, without any that lead nowhere."""
+        _ = self.ends  # what explains nothing is said before the scores, which take longer
         ranked = sorted(self.edges, key=lambda e: -abs(self.scores[e]))
         count = min(count, len(ranked))
         live = cache(lambda k: live_edges(self.wiring, ranked[:k]))

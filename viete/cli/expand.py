@@ -210,6 +210,6 @@ def beside(inputs: InputOptions, other: str) -> InputOptions:
 def opened(source: SourceOptions, inputs: InputOptions, weights: WeightOptions) -> Questions:
     """The run to expand in."""
     card, model = source.opened(weights)
+    ids = inputs.ids(card, model)  # before weights are drawn
     given = given_values(source, weights, NumberOptions(), card, model, inputs.others(card))
-    start = started(card, model, weights.arrays(card, model), "float", given)
-    return start(inputs.ids(card, model), None)
+    return started(card, model, weights.arrays(card, model), "float", given)(ids, None)

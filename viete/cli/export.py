@@ -97,11 +97,13 @@ def folder(
 
 def features(source: SourceOptions, output: Path | None) -> None:
     """Write the features that a training run learned, in SAELens's format."""
+    from viete.cards.catalogue import find
     from viete.model.trained_coders import learned_coder, save_coder
 
     if output is None:
         raise VieteError("features are written to a folder: give -o FOLDER")
     if not source.is_model:
+        find(source.name)  # a folder that is not there is no card
         raise VieteError(f"{source.name} is a card; give the run of viete train that learned it")
     save_coder(learned_coder(source.name, source.revision), output)
     wrote(output)

@@ -60,6 +60,7 @@ def lesson(
     complicated ones. A division by exactly zero, or a comparison that cannot be decided, ends the
     lesson at that step.
     """
+    from viete.report.lesson.blanks import check_names
     from viete.report.lesson.document import write_lesson
     from viete.report.lesson.making import lesson as make
     from viete.report.lesson.worksheet import worksheet
@@ -79,6 +80,8 @@ def lesson(
         raise VieteError("a lesson takes one sequence, not a batch: --tokens without /")
     ids = inputs.ids(card, model)
     word = None if model is None or model.read_tokenizer() is None else model.to_single_str_token
+    names = () if blank is None else split_names(blank, "--blank")
+    check_names(card, names)  # before the exact run, which may be long
     estimate(card, ids, trained=model is not None)
     made = make(
         card, ids, weights.arrays(card, model, exact=True),
@@ -90,7 +93,7 @@ def lesson(
     if not exercise and blank is None:
         text = write_lesson(made, written_in)
         return emit(finished(text, form, written_in), output, source.name)
-    sheet = worksheet(made, split_names(blank, "--blank") if blank is not None else ())
+    sheet = worksheet(made, names)
     if output is None:
         return emit(sheet.write_both(written_in), None)
     texts = (finished(x, form, written_in) for x in sheet.write(written_in))

@@ -259,6 +259,11 @@ def load_weights(
             raise VieteError(
                 f"{file.path}: '{name}' is {kind}, and weights are floating-point numbers"
             )
+        if kind.startswith("float8"):
+            raise VieteError(
+                f"{file.path}: '{name}' is {kind}, which is read with a scale that these files do "
+                f"not have: convert them to bfloat16 with the program that wrote them"
+            )
     weights = read_weights(found, framework, dtype, device)
     like = next(iter(weights.values()), None)
     for name, numbers in given_weights(card).items():  # they are in no file but a run's

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from viete.atomic import replacing
+from viete.atomic import replacing, together
 from viete.cards.writer import write
-from viete.errors import VieteError, os_refusals
+from viete.errors import VieteError
 from viete.formats.files import save_safetensors
 from viete.graph.card import CardData
 from viete.model import checkpoints
@@ -37,9 +37,9 @@ def save(
     names, and ``inputs``, the default inputs of every run. Where ``folder`` ends in ``.md`` it is
     the card itself, and its weights lie next to it; see `save_card`.
 
-    Each file is written whole. Raises VieteError for weights that do not fit the card, for a folder
-    with another model in it, and, for `transformers`, for a card of none of its families or with
-    other equations than the family's. Nothing has been written then.
+    All files are written, or none. Raises VieteError for weights that do not fit the card, for a
+    folder with another model in it, and, for `transformers`, for a card of none of its families or
+    with other equations than the family's. Nothing has been written then.
     """
     folder = Path(folder)
     if folder.suffix == MARKDOWN:
@@ -52,17 +52,16 @@ def save(
         name, text = CARD, write(card, "md")
         tensors, metadata = dict(fitting(card, weights)), {}
     check_vacant(folder, name)
-    with os_refusals(folder, "made"):
-        folder.mkdir(parents=True, exist_ok=True)
-    save_safetensors(folder / WEIGHTS, tensors, metadata)
-    if inputs:
-        save_safetensors(folder / INPUTS, dict(inputs), {})
-    elif name == CARD:
+    with together(folder):
+        save_safetensors(folder / WEIGHTS, tensors, metadata)
+        if inputs:
+            save_safetensors(folder / INPUTS, dict(inputs), {})
+        if tokenizer is not None:
+            save_tokenizer(tokenizer, folder)
+        with replacing(folder / name) as file:  # last, since a folder without it is not a model
+            file.write(text.encode())
+    if name == CARD and not inputs:
         (folder / INPUTS).unlink(missing_ok=True)  # of the model that was here before
-    if tokenizer is not None:
-        save_tokenizer(tokenizer, folder)
-    with replacing(folder / name) as file:  # last, since a folder without it is not a model
-        file.write(text.encode())
     return folder
 
 
@@ -71,20 +70,19 @@ def save_card(
 ) -> Path:  # fmt: skip
     """Write a card, its weights under its name, and the tokenizer, into the same folder.
 
-    Each file is written whole. Raises VieteError for weights that do not fit the card, for a file
-    that exists, and for a folder with another tokenizer in it. Nothing has been written then.
+    All files are written, or none. Raises VieteError for weights that do not fit the card, for a
+    file that exists, and for a folder with another tokenizer in it. Nothing has been written then.
     """
     tensors, folder = dict(fitting(card, weights)), path.parent
     if path.exists():
         raise VieteError(f"{path}: is a file; give another name")
     tokenizer = lacking(folder, tokenizer)
-    with os_refusals(folder, "made"):
-        folder.mkdir(parents=True, exist_ok=True)
-    save_safetensors(weights_beside(path), tensors, {})
-    if tokenizer is not None:
-        save_tokenizer(tokenizer, folder)
-    with replacing(path) as file:
-        file.write(write(card, "md").encode())
+    with together(folder):
+        save_safetensors(weights_beside(path), tensors, {})
+        if tokenizer is not None:
+            save_tokenizer(tokenizer, folder)
+        with replacing(path) as file:
+            file.write(write(card, "md").encode())
     return path
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from viete.atomic import replacing
+from viete.atomic import replacing, together
 from viete.errors import VieteError
 from viete.formats.files import save_safetensors
 from viete.graph.card import CardData
@@ -118,7 +118,6 @@ def model_name(source: str) -> str:
 def save_coder(coder: LearnedCoder, folder: str | Path) -> Path:
     """Write features as SAELens does: ``cfg.json`` and ``sae_weights.safetensors``."""
     folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
     wide = coder.arrays["W_enc"].shape
     metadata = {"model_name": model_name(coder.model), "hook_name": coder.reads,
                 "hook_head_index": None, "prepend_bos": False}  # fmt: skip
@@ -135,10 +134,11 @@ def save_coder(coder: LearnedCoder, folder: str | Path) -> Path:
         metadata |= {"hook_name_out": coder.writes}
         if "threshold" in coder.arrays:
             config["architecture"] = "jumprelu_transcoder"
-    save_safetensors(folder / "sae_weights.safetensors", {
-        name: np.ascontiguousarray(a) for name, a in coder.arrays.items()})  # fmt: skip
-    with replacing(folder / "cfg.json") as file:
-        file.write((json.dumps(config | {"metadata": metadata}, indent=1) + "\n").encode())
+    with together(folder):
+        save_safetensors(folder / "sae_weights.safetensors", {
+            name: np.ascontiguousarray(a) for name, a in coder.arrays.items()})  # fmt: skip
+        with replacing(folder / "cfg.json") as file:
+            file.write((json.dumps(config | {"metadata": metadata}, indent=1) + "\n").encode())
     return folder
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from viete.atomic import replacing
+from viete.atomic import replacing, together
 from viete.document.displayed import Displayed
 from viete.document.tree import Block
 from viete.errors import VieteError
@@ -193,28 +193,29 @@ class FeatureDashboard(Displayed):
         """Write a page of HTML for each feature, and ``index.html`` with the measures.
 
         ``features`` are by default the hundred with the largest outputs. Each page is one file.
-        After Ctrl-C the index lists the pages written so far.
+        After Ctrl-C the index lists the pages written so far. The files take their names at the
+        end, all or none.
         """
         folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
         chosen = list(self.ranked() if features is None else features)
         tell, made = tell or (lambda line: None), []
         names = {k: f"feature-{k}.html" for k in chosen}
-        try:
-            for place, page in enumerate(self.pages(chosen)):
-                beside = (chosen[j] if 0 <= j < len(chosen) else None
-                          for j in (place - 1, place + 1))  # fmt: skip
-                with replacing(folder / names[page.number]) as file:
-                    file.write(feature_html(page, self.title, names, *beside).encode())
-                made.append(page)
-                tell(f"{place + 1} of {len(chosen)} pages")
-        except KeyboardInterrupt:
-            self.stopped = True
-            names = {page.number: names[page.number] for page in made}
-        tell("")
-        with replacing(folder / "index.html") as file:
-            text = index_html(self.title, self.measures, self.study.statistics, made, names)
-            file.write(text.encode())
+        with together(folder):
+            try:
+                for place, page in enumerate(self.pages(chosen)):
+                    beside = (chosen[j] if 0 <= j < len(chosen) else None
+                              for j in (place - 1, place + 1))  # fmt: skip
+                    with replacing(folder / names[page.number]) as file:
+                        file.write(feature_html(page, self.title, names, *beside).encode())
+                    made.append(page)
+                    tell(f"{place + 1} of {len(chosen)} pages")
+            except KeyboardInterrupt:
+                self.stopped = True
+                names = {page.number: names[page.number] for page in made}
+            tell("")
+            with replacing(folder / "index.html") as file:
+                text = index_html(self.title, self.measures, self.study.statistics, made, names)
+                file.write(text.encode())
         return folder
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 import numpy as np
 
 from viete.ask.card_claims import Claims
+from viete.atomic import together
 from viete.cards.catalogue import model_path
 from viete.document.tree import Block, paragraph
 from viete.errors import Text, VieteError
@@ -34,7 +35,7 @@ from viete.model.live import folder_of, to_live, tokenizer_of
 from viete.model.mapping import load_weights, place, precision
 from viete.model.saving import edges_beside, save
 from viete.model.tokens import are_texts
-from viete.model.trained import is_run, open_run
+from viete.model.trained import MARKDOWN, is_run, open_run
 from viete.notation.letters import own_letters
 from viete.notation.parser import parse
 from viete.notation.printer import show
@@ -306,9 +307,10 @@ class Model(Searching, LikeModules, Verbs, Generic[C]):
             beside = edges_beside(path)
             facts = (f for f in card.facts if f[0] != EVIDENCE)
             card = type(card).of(replace(card, facts=(*facts, (EVIDENCE, beside.name))))
-        out = save(card, self.weights, path, self.config, self.own_tokenizer(), inputs=own)
-        if evidence is not None:
-            evidence.save(beside)
+        with together(path.parent if path.suffix == MARKDOWN else path):
+            out = save(card, self.weights, path, self.config, self.own_tokenizer(), inputs=own)
+            if evidence is not None:
+                evidence.save(beside)
         return out
 
     # -- texts, and other libraries ----------------------------------------------------------------

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from viete.document.tree import Chain, RegisterRow, listed
 from viete.errors import VieteError
+from viete.graph.card import CardData
+from viete.notation.printer import show
 from viete.report.lesson.document import LessonStep
 
 Heads = Mapping[str, int]  # the head of each letter that a question is about; of others every head
@@ -30,6 +32,15 @@ def questions(steps: Sequence[LessonStep], names: Sequence[str]) -> dict[int, li
         for number, at in found.items():
             out.setdefault(number, []).append(at)
     return out
+
+
+def check_names(card: CardData, names: Sequence[str]) -> None:
+    """Raise VieteError for a name that no equation can make, before a lesson is made."""
+    made = dict.fromkeys(e.left.symbol.base for e in card.equations)
+    bases = {*made, *(parts(show(e.left))[0] for e in card.equations)}
+    for name in names:
+        if parts(_ROW.sub("", name.strip()))[0] not in bases:
+            raise VieteError(f"--blank: no step makes {name}; the steps make {listed([*made])}")
 
 
 def is_about(line: Chain | RegisterRow, asked: Sequence[Heads]) -> bool:
