@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.laws.held import LAWS, check
+from tests.laws.held_rewritings import LAWS, check
 from tests.laws.programs import program
 
 PROGRAMS = [(0, 1), (1, 1), (1, 2), (0, 3), (1, 5)]  # a seed, and a size
