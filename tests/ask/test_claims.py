@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import viete as vt
 from tests.command_line import viete
+from tests.laws.strategies import tiny
 from viete.ask.claim_texts import TEXTS, texts_of
 from viete.cards.claim_pages import read_page
 from viete.cards.claims import read_claim
@@ -285,3 +286,30 @@ def test_verdicts_as_json_name_all_rules() -> None:
     assert proved["proof"]["definitions"] == ["A^{i,h}"] and not wrong["ok"]
     assert "rows of a softmax sum to 1" in proved["proof"]["rules"]
     assert wrong["left"] < wrong["right"] == 100
+
+
+OWN_NORMS = (r"\tilde{A}^i(x) = Attn^i(LN(x))", r"\tilde{M}^i(x) = M^i(LN(x))",
+             r"Attn^i(LN(x^{i-1})) = \tilde{A}^i(x^{i-1})",
+             r"M^2(LN(x^0)) = \tilde{M}^2(x^0)")  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["pythia", "pre-norm-pythia", "llama"])
+def test_a_letter_is_any_stream_of_any_card_and_a_function_s_norm_is_its_own(name: str) -> None:
+    card = tiny(name)
+    page = read_page("".join(f"- ${x}$\n" for x in OWN_NORMS), "page.md", card)
+    assert not page.unread and len(page.claims) == 4
+    assert sum("is any stream; it is tried with x¹" in x for x in page.readings) == 2
+    assert sum("the norm before Attnⁱ" in x for x in page.readings) == 2
+    assert card.check(None, *OWN_NORMS).ok
+
+
+def test_a_function_of_a_vector_is_tried_with_one() -> None:
+    page = read_page(r"- $\text{logit}_{5}(x) = ⟨U_5, x⟩$", "page.md", tiny("pre-norm-pythia"))
+    assert not page.unread and page.readings == [
+        r"x in \text{logit}_{5}(x) is any stream; it is tried with x₀¹"]  # fmt: skip
+
+
+def test_several_norms_are_named_as_one_would_write_them() -> None:
+    page = read_page("- $x^i = LN(x^{i-1})$\n- $x^i = LN(x^{i-2})$", "page.md", tiny("llama"))
+    one, other = (e.message for e in page.unread)
+    assert "write norm_A^i(x^{i-1})," in one and "write norm_A^{i-1}(x^{i-2})," in other

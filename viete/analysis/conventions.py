@@ -65,16 +65,20 @@ class QuestionReading:
         self.norms = Norms(card)
         self.conventions: list[Convention] = []
 
-    def of(self, e: Expr, scored: bool = False) -> Expr:
-        """The meaning of a part; ``scored``: an unembedding is applied to it."""
+    def of(self, e: Expr, scored: bool = False, reader: Expr | None = None) -> Expr:
+        """The meaning of a part; ``scored``: an unembedding is applied to it.
+
+        ``reader`` is the function of the card whose argument it is.
+        """
         if erased(e) in own_parts(self.card):  # as the card has it, and so it means that
             return e
-        parts = [self.of(x, part) for x, part in zip(e.children, self.scores(e, scored),
-                                                     strict=True)]  # fmt: skip
+        reads = e.children[0] if isinstance(e, Apply) and e.op == CALL else None
+        parts = [self.of(x, part, reads) for x, part in zip(e.children, self.scores(e, scored),
+                                                            strict=True)]  # fmt: skip
         new = rebuilt(e, parts)
         match new:
             case Apply(op, (_,)) if self.norms.is_norm(new):
-                return self.norm(new, scored, e)
+                return self.norm(new, scored, e, reader)
             case Apply("prod"):
                 return self.product(new)
             case Apply(op, (f, Pick(value, (place,)))) if op == CALL:
@@ -102,9 +106,11 @@ class QuestionReading:
 
     # -- norms -------------------------------------------------------------------------------------
 
-    def norm(self, x: Apply, scored: bool, written: Expr) -> Expr:
-        """A norm without its parameters: the card's norm, if only one fits."""
+    def norm(self, x: Apply, scored: bool, written: Expr, reader: Expr | None) -> Expr:
+        """A norm without its parameters: that of its reader, else the only one that fits."""
         found = self.norms.of(x, scored)
+        if reader is not None and (own := self.norms.of_reader(reader, x.args[0])) is not None:
+            found = own, f"the norm before {show(reader, 'unicode')}"
         if not isinstance(found, list):
             bare = show(self.norms.bare(x), "unicode")
             meant, what = found

@@ -11,11 +11,11 @@ from viete.analysis.token_vectors import unembedding_matrix
 from viete.analysis.weight_formulas import of_weights
 from viete.errors import VieteError
 from viete.graph.card import CardData, Equation
-from viete.graph.dependence import offset
+from viete.graph.dependence import offset, stepped
 from viete.graph.opening import body_of
 from viete.library.functions import with_defaults
 from viete.notation.substitution import substitute
-from viete.notation.tree import CALL, Apply, Expr, Pick, Ref, num, walk
+from viete.notation.tree import CALL, Apply, Expr, Idx, Pick, Ref, num, walk
 
 Norm = tuple[Equation, Apply]  # where it stands, and what it is
 
@@ -68,6 +68,28 @@ class Norms:
         y = self.all[-1][1]
         return found or [Apply(y.op, (z, *y.args[1:]), y.semi)]
 
+    def of_reader(self, f: Expr, z: Expr) -> Expr | None:
+        """The norm whose value a function of the card takes, applied to any formula.
+
+        As in Attn^i(LN(y)), where Attn^i stands for a^i of u^i, and u^i is a norm.
+        """
+        operator = self.card.operator.get(f.symbol) if isinstance(f, Ref) else None
+        if operator is None or not isinstance(f, Ref):
+            return None
+        match operator.definition:
+            case Apply("with", (_, Ref() as target, _)):
+                index = dict(zip(operator.symbol.slots, f.index, strict=True))
+                for e, y in self.all:
+                    if e.right is y and e.left == target:
+                        at = {s: substitute(Idx(s), letters=index) for s in target.free}
+                        return self.at(e, y, z, at)
+        return None
+
+    def at(self, e: Equation, y: Apply, z: Expr, at: dict[str, Expr]) -> Expr:
+        """A norm in one turn of its equation's loop, applied to any formula."""
+        rest = tuple(substitute(a, letters=at) for a in y.args[1:])
+        return self.called(Apply(y.op, (z, *rest), y.semi), e, y, z, at)
+
     def last(self, z: Expr) -> Expr | None:
         """The norm before the unembedding, applied to any formula."""
         own = next((o.symbol for o in self.card.operators if o.name == f"norm{CALL}"), None)
@@ -89,8 +111,7 @@ class Norms:
         for e, y in self.all:
             at = self.block_of(e, y.args[0], value)
             if at is not None:
-                rest = tuple(substitute(a, letters=at) for a in y.args[1:])
-                yield self.called(Apply(y.op, (z, *rest), y.semi), e, y, z, at)
+                yield self.at(e, y, z, at)
 
     def block_of(self, e: Equation, read: Expr, value: Expr) -> dict[str, Expr] | None:
         """The turn of an equation's loop in which it reads this value."""
@@ -108,7 +129,7 @@ class Norms:
             assert e.loop is not None
             k, first, end = map(self.number, (mine, e.loop.lower, e.loop.upper))
             if k is None or first is None or end is None:
-                at[e.loop.index] = mine if step == 0 else Apply("sub", (mine, num(step)))
+                at[e.loop.index] = stepped(mine, -step)
             elif first <= k - step <= end:
                 at[e.loop.index] = num(k - step)
             else:

@@ -9,10 +9,11 @@ is claimed to be false. All other text is prose, including code.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from viete.analysis.conventions import understood
+from viete.analysis.def_use import def_use
 from viete.analysis.shapes import shapes_of
 from viete.analysis.token_vectors import question_scope
 from viete.cards.claims import read_claim, says_something, without_texts
@@ -26,7 +27,7 @@ from viete.notation.parser import parse
 from viete.notation.printer import show
 from viete.notation.substitution import Abstraction
 from viete.notation.symbols import Scope
-from viete.notation.tree import Expr
+from viete.notation.tree import Expr, Pick, Ref, num
 from viete.notation.words import Words
 
 _FORMULA = re.compile(
@@ -41,7 +42,6 @@ _ALIGNED = re.compile(r"\\(?:begin|end)\s*\{(?:align|aligned|gather|gathered|equ
 _LABEL = re.compile(r"\\(?:tag\*?|label)\s*\{[^{}]*\}|\\(?:notag|nonumber)\b")
 _COMPARES = re.compile(r"[=<>≤≥≠≈]|\\(?:[lg]eq?|[lg]t|neq?|approx)(?![A-Za-z])")
 _OF_LETTER = re.compile(r"[^=(]*[^=(\s]\s*\(\s*([A-Za-z])\s*\)\s*=")  # B_i(x) =
-STREAM = "resid_post^1"  # what a letter that stands for any stream is tried with
 _RANGE = re.compile(r"^\s*\w+\s*=[^=]*(?:…|\.\.\.|\\l?dots|\\cdots)")
 
 
@@ -79,7 +79,7 @@ class ClaimPage:
                 self.card = card
                 self.defined.append(equation.name)
             else:
-                self.add(replace(self.claim(source), refuted=refuted))
+                self.claims.append(replace(self.claim(source), refuted=refuted))
         except VieteError as error:
             self.unread.append(error)
 
@@ -93,26 +93,45 @@ class ClaimPage:
             return False
 
     def claim(self, source: Text) -> Claim:
-        """A claim in this card's sense: a norm without its parameters is the card's."""
-        scope, letters, note = self.scope, dict[str, Abstraction](), list[str]()
-        if (of := _OF_LETTER.match(source.text)) and self.is_free(of[1]):
-            stream = parse(Text(STREAM), scope)
+        """A claim in this card's sense: a norm without its parameters is the card's.
+
+        Raises VieteError where it has no meaning for this card.
+        """
+        of = _OF_LETTER.match(source.text)
+        if of is None or not self.is_free(of[1]):
+            return self.fitting(source, self.scope, {})
+        first: VieteError | None = None
+        for tried in streams_tried(self.card):
             name = parse_left(Text(of[1]), set(), self.card.size_scope)
-            given = replace(self.card, derived=(*self.card.derived, Equation(name, stream)))
-            scope = replace(question_scope(given), words=scope.words)
-            letters[name.key] = Abstraction((), stream)
-            note = [f"{of[1]} in {of[0].rstrip(' =')} is any stream; it is tried with "
-                    f"{show(stream, 'unicode')}"]  # fmt: skip
-        found = read_claim(source, scope)
+            given = replace(self.card, derived=(*self.card.derived, Equation(name, tried)))
+            scope = replace(question_scope(given), words=self.scope.words)
+            try:
+                found = self.fitting(source, scope, {name.key: Abstraction((), tried)})
+            except VieteError as error:
+                first = first or error
+                continue
+            self.readings.append(f"{of[1]} in {of[0].rstrip(' =')} is any stream; it is tried "
+                                 f"with {show(tried, 'unicode')}")  # fmt: skip
+            return found
+        raise first or source.error(
+            f"{of[1]} stands for any stream, and {self.card.title} has none", *of.span(1)
+        )
+
+    def fitting(
+        self, source: Text, scope: Scope, letters: Mapping[str, Abstraction]
+    ) -> Claim:  # fmt: skip
+        """A claim whose parts fit together, with formulas in the place of letters."""
+        found, noted = read_claim(source, scope), list[str]()
 
         def meant(e: Expr) -> Expr:
             e = self.card.substitute(e, names=letters)
             e, conventions = understood(self.card, shapes_of(self.card), found.text, e)
-            self.readings += [c.sentence for c in conventions]
+            noted.extend(c.sentence for c in conventions)
             return e
 
         found = found.over(meant)
-        self.readings += note
+        shapes_of(replace(self.card, claims=(found,)))
+        self.readings += noted
         return found
 
     def is_free(self, letter: str) -> bool:
@@ -122,11 +141,6 @@ class ClaimPage:
             return False
         except VieteError:
             return True
-
-    def add(self, claim: Claim) -> None:
-        """Add a claim. Raises VieteError where it has no meaning for this card."""
-        shapes_of(replace(self.card, claims=(claim,)))
-        self.claims.append(claim)
 
     def definition(self, source: Text) -> Equation | None:
         """The formula as an equation of a new name; None if its left side is known already."""
@@ -148,6 +162,23 @@ class ClaimPage:
             return None  # a member of a family, or a known name with other scripts
         blank = replace(source, text=" " * at.end + source.text[at.end :])
         return Equation(name, parse(blank, self.scope), None, "", "", None, source)
+
+
+def streams_tried(card: CardData) -> list[Expr]:
+    """What a letter that stands for any stream is tried with: a stream, else one vector of it.
+
+    The streams are the values that a loop hands from block to block; without loops, the values that
+    something computed from them is added to.
+    """
+    uses = def_use(card).all
+    found = [u for u in uses if u.around] or [u for u in uses if u.added]
+    whole = list[Expr]()
+    for u in found:
+        loop = card.equations[u.reader].loop
+        first = {} if loop is None else {loop.index: loop.lower}
+        index = tuple(first.get(s, x) for s, x in zip(u.ref.symbol.slots, u.ref.index, strict=True))
+        whole.append(Ref(u.ref.symbol, index))
+    return list(dict.fromkeys([*whole, *(Pick(x, (num(0),)) for x in whole)]))
 
 
 def read_page(

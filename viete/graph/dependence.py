@@ -16,7 +16,7 @@ from viete.graph.card import CardData, Equation, Loop, memoised
 from viete.graph.sizes import Size
 from viete.library.functions import Function
 from viete.notation.printer import show
-from viete.notation.tree import Apply, Expr, Idx, Num, Ref, refs, walk
+from viete.notation.tree import Apply, Expr, Idx, Num, Ref, num, refs, walk
 
 T = TypeVar("T")
 FURTHEST = 8  # how many blocks back a block may read for a derivative to pass
@@ -104,6 +104,17 @@ def offset(index: Expr, letter: str) -> int | None:
         case Apply("add", (Idx(name), Num(c))) if name == letter and c.denominator == 1:
             return int(c)
     return None
+
+
+def stepped(index: Expr, step: int) -> Expr:
+    """A block's index some blocks later: i - 1 of i - 2."""
+    for letter in index.free:
+        if (own := offset(index, letter)) is not None:
+            index, step = Idx(letter), step + own
+            break
+    if step == 0:
+        return index
+    return Apply("add" if step > 0 else "sub", (index, num(abs(step))))
 
 
 @memoised

@@ -107,7 +107,7 @@ def check_pages(
     words = about["words"]
     alone = ClaimPage(CardData.of(card), words)
     for text in (Text(str(c), "<claim>") for c in claims if not is_page(c)):
-        alone.add(alone.claim(text))
+        alone.claims.append(alone.claim(text))
     pages = [alone] if alone.claims else []
     for path in (Path(c) for c in claims if is_page(c)):
         with os_refusals(path):
