@@ -6,6 +6,7 @@ that claims a huge array, and it is slow over a real vocabulary.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -80,6 +81,9 @@ def read(file: TensorFile, data: Bytes) -> None:
             raise ValueError(f"it holds the key '{key}' twice")
         file.metadata[key] = cursor.value(cursor.number(4))
     heads = [cursor.head() for _ in range(tensors)]
+    if isinstance(kind := file.metadata.get("general.architecture"), str):
+        tied = all(name != "output.weight" for name, *_ in heads)
+        file.metadata["config"] = _config(kind, file.metadata) | {"tie_word_embeddings": tied}
     step = file.metadata.get("general.alignment", 32)
     if type(step) is not int or step < 1:
         raise ValueError(f"its alignment is {step!r} and must be a positive number")
@@ -101,6 +105,22 @@ def read(file: TensorFile, data: Bytes) -> None:
             file.add(info, partial(_dequantise, kind, data[begin:end], info))
         else:
             file.place(info, begin, end)
+
+
+def _config(kind: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a model as llama.cpp has them: those that begin with its architecture."""
+    own: dict[str, Any] = {}
+    for key, value in metadata.items():
+        top, *way = key.split(".")
+        here = own
+        for part in way[:-1] if top == kind else ():
+            inner = here.setdefault(part, {})
+            if not isinstance(inner, dict):
+                raise ValueError(f"its key '{key}' is below a key with a value")
+            here = inner
+        if top == kind and way:
+            here[way[-1]] = value
+    return {"model_type": kind, kind: own}
 
 
 def _dequantise(kind: Any, raw: Bytes, info: TensorInfo, framework: str) -> Any:
