@@ -29,6 +29,34 @@ def test_all_edges_are_the_card(path: str) -> None:
     holds(strategies.tiny(path))
 
 
+def test_a_sum_of_some_heads_has_their_edges() -> None:
+    """A sum with limits of its own runs over these, and reads the heads before."""
+    holds(
+        vt.read(r"""# Some heads
+## Dimensions
+| symbol | value |
+| --- | --- |
+| $d$ | 2 |
+| $S$ | 3 |
+| $n$ | $≤ 4$ |
+| $s$ | $1, …, S$ |
+## Inputs
+- $t ∈ \{0, …, 2\}^n$
+## Parameters
+| symbol | shape |
+| --- | --- |
+| $E$ | $3 × d$ |
+| $U^s$ | $d × d$ |
+| $W$ | $d × 3$ |
+## Forward pass
+1. $x = E[t]$
+1. $y^s = x U^s$
+1. $r = x + sum_{s=2}^{S}(s * y^{s - 1})$
+1. $logits = r W$
+""")
+    )
+
+
 def holds(card: vt.Card) -> None:
     """The sum of the writers is the stream, and the readers are all that read it."""
     try:

@@ -157,8 +157,7 @@ class Wiring:
         numbers = self.sums.counted(e) if isinstance(e, Bind) else None
         if not isinstance(e, Bind) or numbers is None:
             return e
-        each = [self.sums.values.normal(self.card.substitute(e.body, letters={e.index: num(k)}))
-                for k in numbers]  # fmt: skip
+        each = [self.sums.member(e, k) for k in numbers]
         if e.op == "concat":
             return Apply("concat", tuple(each)) if len(each) > 1 else each[0]
         op = FOLDS[e.op]

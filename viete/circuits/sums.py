@@ -13,7 +13,7 @@ from viete.analysis.streams import streams
 from viete.ask.stream import Stream
 from viete.errors import VieteError
 from viete.evaluate.schedule import Program
-from viete.notation.tree import Apply, Bind, Expr, Ref, num, refs
+from viete.notation.tree import Apply, Bind, Expr, Idx, Ref, num, refs, transform
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,25 @@ class StreamSums:
         declared = any(i.name == e.index for i in self.card.indices)
         if not (own and declared) or e.index in self.card.loop_letters:
             return None
-        return self.program.range_of(e.index)
+        if e.ranges is None:
+            return self.program.range_of(e.index)
+        first, last = (self.card.size(x) for x in e.ranges)
+        ends = [None if x is None else x.value(self.program.sizes) for x in (first, last)]
+        return None if None in ends else range(int(ends[0] or 0), int(ends[1] or 0) + 1)
+
+    def member(self, e: Bind, k: int) -> Expr:
+        """The body of a fold for one number of its letter; what it counts becomes a number, too."""
+
+        def rule(x: Expr) -> Expr | None:
+            if not isinstance(x, Ref) or not x.index:
+                return None
+            sizes = [None if isinstance(i, Idx) else self.card.size(i) for i in x.index]
+            found = [None if n is None else n.value(self.program.sizes) for n in sizes]
+            return Ref(x.symbol, tuple(i if n is None else num(n)
+                                       for i, n in zip(x.index, found, strict=True)))  # fmt: skip
+
+        body = self.card.substitute(e.body, letters={e.index: num(k)})
+        return self.values.normal(transform(body, rule))
 
     def terms(self, e: Expr, owner: Ref, heads: tuple[Expr, ...] = ()) -> Iterator[StreamTerm]:
         """The terms of a sum; a junction in it gives those of its equation."""
@@ -102,9 +120,7 @@ class StreamSums:
                 yield from self.terms(self.right(e), e, heads)
             case Bind("sum") if numbers := self.counted(e):
                 for k in numbers:
-                    body = self.values.normal(
-                        self.card.substitute(e.body, letters={e.index: num(k)})
-                    )
+                    body = self.member(e, k)
                     yield from self.terms(body, owner, (*heads, num(k)))
             case _:
                 yield StreamTerm(e, owner, heads)
