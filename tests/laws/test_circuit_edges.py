@@ -9,6 +9,8 @@ import pytest
 
 import viete as vt
 from tests.laws import strategies
+from tests.laws.held_rewritings import check
+from tests.laws.programs import Program
 from viete.analysis.next_token import scores
 from viete.circuits.card import circuit_card, live_edges, weights_of
 from viete.circuits.edges import Wiring
@@ -31,30 +33,30 @@ def test_all_edges_are_the_card(path: str) -> None:
 
 def test_a_sum_of_some_heads_has_their_edges() -> None:
     """A sum with limits of its own runs over these, and reads the heads before."""
-    holds(
-        vt.read(r"""# Some heads
+    text = r"""# Some heads
 ## Dimensions
 | symbol | value |
 | --- | --- |
 | $d$ | 2 |
+| $V$ | 3 |
 | $S$ | 3 |
 | $n$ | $≤ 4$ |
 | $s$ | $1, …, S$ |
 ## Inputs
-- $t ∈ \{0, …, 2\}^n$
+- $t ∈ \{0, …, V-1\}^n$
 ## Parameters
 | symbol | shape |
 | --- | --- |
-| $E$ | $3 × d$ |
+| $E$ | $V × d$ |
 | $U^s$ | $d × d$ |
-| $W$ | $d × 3$ |
+| $W$ | $d × V$ |
 ## Forward pass
 1. $x = E[t]$
 1. $y^s = x U^s$
 1. $r = x + sum_{s=2}^{S}(s * y^{s - 1})$
 1. $logits = r W$
-""")
-    )
+"""
+    check("all edges of a circuit are the card", Program(1, 1, text, frozenset(), "logits"))
 
 
 def holds(card: vt.Card) -> None:
