@@ -43,3 +43,9 @@ def test_a_folder_that_is_not_there_is_no_shipped_card(
     monkeypatch.chdir(tmp_path)
     said = viete("export", "sae/", "--to", "saelens", "-o", "out", code=2)
     assert "there is no file sae/" in said.err
+
+
+@pytest.mark.parametrize("form", ["torch", "numpy", "jax", "js"])
+def test_an_export_of_sizes_beyond_a_float(form: str) -> None:
+    said = viete("export", "gpt2", "--to", form, "--set", f"d_f={10**400}", code=2)
+    assert "401 digits is beyond a float" in said.err

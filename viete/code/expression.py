@@ -8,12 +8,14 @@ sum over heads is a sum over an axis, and no axis name is left when the code run
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
 from viete.analysis.types import Type, TypeEnv
+from viete.errors import VieteError
 from viete.evaluate.labelled import COL, ROW
 from viete.graph.evaluator import Env, Letter
 from viete.graph.sizes import Size
@@ -112,8 +114,16 @@ def together(axes: Iterable[Axes]) -> Axes:
 
 
 def number(value: Fraction) -> Code:
-    """A rational in Python; exact where a float would be exact too."""
+    """A rational in Python; exact where a float would be exact too.
+
+    Raises VieteError for a number that no float holds.
+    """
     size = abs(value)
+    if size > sys.float_info.max:
+        raise VieteError(
+            f"a number of {len(str(int(size))):,} digits is beyond a float, and exported programs "
+            f"compute in floats; take smaller sizes"
+        )
     if value.denominator == 1:
         code = Code(str(size) if size < 10**15 else repr(float(size)), const=True, whole=True)
     elif Fraction(repr(float(size))) == size:
