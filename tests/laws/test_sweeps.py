@@ -160,6 +160,26 @@ def test_paths_of_all_pairs_at_once(question: str) -> None:
     assert later > 3
 
 
+@pytest.mark.parametrize("card", [GPT2, vt.read("llama").bind(
+    V=11, d=8, N=3, H=2, G=1, d_f=8, n_max=16)])  # fmt: skip
+@pytest.mark.parametrize("change", ["x^2 = x^2 - r^{1,h} in Q^{3,h'}", "x^2 = x^2 - r^{1,h}",
+                                    "x^2_j = x^2_j - r^{1,h}_k"])  # fmt: skip
+def test_a_letter_of_the_right_side_alone(card: vt.Card, change: str) -> None:
+    """The direct path from every head: one answer for each, as `put` has it with its number."""
+    model = card.with_weights(random_weights(card, 3))
+    found = model.run(TOKENS).answer(f"logits_{{-1}} with {change}")
+    letters = [x for x in ("h", "h'", "j", "k") if re.search(rf"[,_]{x}(?!')", change)]
+    assert sorted(found.axes[:-1]) == letters
+    for at in [[0] * len(letters), [1] * len(letters)]:
+        text = change
+        for letter, k in sorted(zip(letters, at, strict=True), key=lambda x: -len(x[0])):
+            number = str(k + (letter[0] == "h"))
+            text = re.sub(rf"(?<=[,_]){letter}(?![a-z'])", number, text)
+        place = tuple(at[letters.index(a)] for a in found.axes[:-1])
+        want = model.put(text).run(TOKENS)["logits_{-1}"]
+        np.testing.assert_allclose(found.array[place], want, rtol=1e-10, atol=1e-12)
+
+
 def test_a_second_value_is_made_once_and_only_where_it_differs(monkeypatch: Any) -> None:
     run, steps = MODEL.run(TOKENS), list[str]()
     evaluated = Run.evaluated

@@ -8,7 +8,7 @@ separate pass that starts at that block.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise, product
@@ -23,7 +23,7 @@ from viete.evaluate.interventions import Intervention
 from viete.evaluate.labelled import COL, ROW, Value, expand, in_order
 from viete.evaluate.labels import axis_labels
 from viete.evaluate.memos import recent
-from viete.evaluate.queries import query
+from viete.evaluate.queries import Query, query
 from viete.evaluate.run import Run
 from viete.evaluate.schedule import Member, Program, member_name
 from viete.graph.card import CardData
@@ -47,7 +47,7 @@ VARIED = "@"  # before a letter that is an axis of variants
 class Sweep:
     """Changes of a card, and the letters that they leave free: blocks, and others with a range.
 
-    ``places`` are their left sides and their readers, as in the question. ``copies`` maps the
+    ``places`` are their sides and readers, as in the question. ``copies`` maps the
     second values that some readers see to the values that they equal where nothing changes.
     """
 
@@ -123,12 +123,14 @@ def sweep(run: Run, texts: Iterable[Text]) -> Sweep:
         found = parse_replacement(text, card, run.scope)
         if isinstance(found, Naming):
             raise text.error(f"{show(found.left)} is not a value of {card.title}")
-        check_letters(card, found, card.loop_letters)
+        bound = frozenset[str]().union(*(t.free for t in found.conditions))
+        check_letters(card, found, {*card.loop_letters, *(found.right.free - bound)})
         if any(joint(*pair) in [Idx(x) for x in t.free] for t in found.conditions
                for pair in pairwise(found.left.index)):  # fmt: skip
             found = by_groups(found)
         changes.append(found)
-    places: list[Expr] = [x for change in changes for x in (place_of(change), *change.readers)]
+    places: list[Expr] = [x for change in changes
+                          for x in (place_of(change), *change.readers, change.right)]  # fmt: skip
     card, changes, copies = equations_of(card, changes)
     ready = run.program
     if card is not run.program.model:
@@ -148,8 +150,13 @@ def sweep(run: Run, texts: Iterable[Text]) -> Sweep:
                 })  # fmt: skip
             else:
                 axes[letter] = letter_of(run, ready, change, letter, slot, each)
-        for letter, numbers in read_blocks(run, change, {*blocks, *axes, *bound}).items():
-            blocks[letter] = numbers
+        if loose := sorted(change.right.free - {*blocks, *axes, *bound}):
+            about = query(run, change.right, change.right_text)
+            for letter in loose:
+                if letter in about.blocks:
+                    blocks[letter] = about.blocks[letter]
+                else:
+                    axes[letter] = letter_read(run, about, letter)
     return Sweep(ready, changes, places, blocks, axes, copies)
 
 
@@ -177,13 +184,14 @@ def equations_of(
     return card, out, copies
 
 
-def read_blocks(
-    run: Run, change: Replacement, known: Collection[str]
-) -> dict[str, list[int]]:  # fmt: skip
-    """The blocks of letters that are only on the right side, as in the lens ``x^N = x^i``."""
-    loose = change.right.free & run.program.model.loop_letters - {*known}
-    found = query(run, change.right, change.right_text).blocks if loose else {}
-    return {letter: found[letter] for letter in sorted(loose)}
+def letter_read(run: Run, about: Query, letter: str) -> Letter:
+    """A letter of heads or entries that is only on the right side, as an axis of variants."""
+    label = VARIED + letter
+    if letter in about.places:
+        first, count = (int(x.evaluate(run.sizes)) for x in about.places[letter])
+        return Letter(label, label, first, count)
+    own = run.program.range_of(letter)
+    return Letter(label, label, own.start, len(own))
 
 
 def free_letters(change: Replacement) -> list[tuple[str, str | int, Expr]]:

@@ -84,6 +84,7 @@ def parse_replacement(source: Text, card: CardData, scope: Scope) -> Replacement
             f"{SUCH_AS}"
         )
     readers: tuple[Ref, ...] = ()
+    right = inner.inside(own_letters(right_text, inner))
     if reads < own:
         readers = tuple(reader(t, card, inner) for t in listed(source, tokens, reads + 1, own))
     tests = []
@@ -91,7 +92,7 @@ def parse_replacement(source: Text, card: CardData, scope: Scope) -> Replacement
         tests = [condition(t, inner) for t in listed(source, tokens, own + 1, len(tokens) - 1)]
     check_heads(card, value, left_text, tests)
     check_own(card, value, left_text)
-    return Replacement(value, items, parse(right_text, inner), tuple(tests), readers,
+    return Replacement(value, items, parse(right_text, right), tuple(tests), readers,
                        source, left_text, right_text)  # fmt: skip
 
 
