@@ -1,8 +1,12 @@
-"""Coverage-guided fuzzing of the card readers, by hand: ``python benchmarks/fuzz.py [seconds]``.
+"""Fuzzing by hand: ``python benchmarks/fuzz.py [seconds]`` of the card readers, guided by coverage.
 
-Needs `atheris` (pip install atheris). The shipped cards, as Markdown, LaTeX and JSON, are the
-corpus. Anything but a VieteError stops it, and so does an input that takes more than five seconds;
-libFuzzer then leaves the input as ``crash-…`` or ``timeout-…`` in the folder it names.
+``python benchmarks/fuzz.py fields SEED COUNT`` puts values of other types into the JSON of others:
+the configuration of features, attribution graphs, messages of a page. It prints the seed of each
+that ends in anything but a VieteError. ``benchmarks/hostile.py`` has the generator.
+
+The first needs `atheris` (pip install atheris). The shipped cards, as Markdown, LaTeX and JSON,
+are the corpus. Anything but a VieteError stops it, and so does an input that takes more than five
+seconds; libFuzzer then leaves the input as ``crash-…`` or ``timeout-…`` in the folder it names.
 """
 
 from __future__ import annotations
@@ -10,6 +14,12 @@ from __future__ import annotations
 import sys
 import tempfile
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+if sys.argv[1:2] == ["fields"]:
+    from benchmarks.hostile import main as fields
+
+    raise SystemExit(fields(int(sys.argv[2]), int(sys.argv[3])))
 
 import atheris
 
