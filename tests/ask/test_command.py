@@ -252,3 +252,14 @@ def test_files_of_texts_that_are_none(
     path = tmp_path / name
     path.write_text(content)
     assert message in viete("ask", *CARD, "--texts", path, "logits_{-1, answer}", code=2).err
+
+
+def test_a_page_of_questions_defines_names(folder: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("Let $D^i = x^i - x^{i-1}$, $F = D^2$:\n\n- $F_0 - D^2_0$\n- $|D^1_1|$\n")
+    for given in (CARD, (*CARD, "--put", "A^{1,1} = 0"), (folder,)):
+        out = viete("ask", *given, "-t", "1,2", f"@{page}").out
+        assert "Defined: D^i, F" in out and "Not read" not in out and "|D^1_1| = " in out
+    page.write_text("$D^i = x^i - x^{i-1}$")
+    error = viete("ask", *CARD, "-t", "1,2", f"@{page}", code=2).err
+    assert "page.md:1:2: this defines a name, and nothing is asked about it" in error

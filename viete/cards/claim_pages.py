@@ -73,12 +73,7 @@ class ClaimPage:
         try:
             if _RANGE.match(source.text) or not self.compares(source):
                 self.prose.append(source.text.strip())
-            elif not refuted and (equation := self.definition(source)) is not None:
-                card = replace(self.card, derived=(*self.card.derived, equation))
-                shapes_of(card)
-                self.card = card
-                self.defined.append(equation.name)
-            else:
+            elif refuted or not self.define(source):
                 self.claims.append(replace(self.claim(source), refuted=refuted))
         except VieteError as error:
             self.unread.append(error)
@@ -141,6 +136,20 @@ class ClaimPage:
             return False
         except VieteError:
             return True
+
+    def define(self, source: Text) -> bool:
+        """Whether a formula defines a new name, which formulas after it may use.
+
+        Raises VieteError for a definition without a meaning for this card.
+        """
+        equation = self.definition(source)
+        if equation is None:
+            return False
+        card = replace(self.card, derived=(*self.card.derived, equation))
+        shapes_of(card)
+        self.card = card
+        self.defined.append(equation.name)
+        return True
 
     def definition(self, source: Text) -> Equation | None:
         """The formula as an equation of a new name; None if its left side is known already."""

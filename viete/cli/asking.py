@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
@@ -89,6 +89,7 @@ class Asking:
     weights: WeightOptions
     number: NumberOptions
     examples: Sequence[Example]
+    definitions: list[ListedQuestion] = field(default_factory=list, init=False)
 
     @cached_property
     def revisions(self) -> list[str | None]:
@@ -141,7 +142,7 @@ class Asking:
         from viete.report.answer_rows import AnswerRow, token_lines
 
         n = self.number
-        card, model = self.source.opened(self.weights, n.dtype, n.device)
+        card, model = self.defined(*self.source.opened(self.weights, n.dtype, n.device))
         arrays = self.weights.arrays(card, model, n.meaning != "float", n.dtype, n.device)
         self.card, self.title, others = card, card.title, self.inputs.others(card)
         self.letters = set(card.ranges)
@@ -183,6 +184,33 @@ class Asking:
             return
         for k, row in enumerate(rows):
             yield replace(row, answers=tuple(c[k if len(c) > 1 else 0] for c in columns))
+
+    def defined(self, card: CardData, model: Model | None) -> tuple[CardData, Model | None]:
+        """The card and the model with the names that files define; a note says which.
+
+        Such an equation is no question. Raises VieteError where no question is left.
+        """
+        from viete.ask.question_list import ListedQuestion
+        from viete.cards.claim_pages import ClaimPage
+        from viete.nouns.card import Card
+
+        page, asked = ClaimPage(card), list[ListedQuestion]()
+        for q in self.questions:
+            try:
+                new = not q.typed and page.define(q.text)
+            except VieteError:  # it is said of it as of a question
+                new = False
+            (self.definitions if new else asked).append(q)
+        self.questions = asked
+        if self.definitions and not asked:
+            where = self.definitions[-1].text
+            raise where.error("this defines a name, and nothing is asked about it")
+        for q in self.definitions:
+            model = None if model is None else model.put(q.text.text)
+            card = Card.of(card).put(q.text.text) if model is None else model.card
+        if page.defined:
+            self.notes[f"Defined: {', '.join(page.defined)}"] = None
+        return card, model
 
     def set_aside(self) -> None:
         """Take out the formulas of files that are no questions of this run; a note says why.
