@@ -86,3 +86,21 @@ def test_an_equation_of_a_member_stands_behind_that_of_its_family() -> None:
     card = vt.read(CARD + "2. $z^h = x W^h$\n3. $z^1 = 2 x$\n4. $y = z^1$\n")  # a change
     run = card.run([0, 1], card.initial_weights(0))
     np.testing.assert_allclose(run["y"], 2 * np.asarray(run["x"]))
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_rows_of_no_entries(library: str) -> None:
+    """A slice may be empty: sums over it are 0, and nothing is its greatest entry."""
+    card = vt.read(
+        "# C\n\n## Dimensions\n\n| symbol | value |\n| --- | --- |\n| $d$ | 2 |\n\n"
+        "## Parameters\n\n| symbol | shape |\n| --- | --- |\n| $w$ | $d$ |\n\n"
+        "## Forward pass\n\n1. $y = 2 w$\n"
+    )
+    w = np.array([1.0, 2.0])
+    run = card.run(None, {"w": pytest.importorskip("torch").tensor(w) if library == "torch" else w})
+    assert float(run["sum(softmax(w[0:0]))"]) == 0
+    assert float(run["logsumexp(y[0:0])"]) == -np.inf
+    assert run["logsoftmax(y[0:0])"].shape == (0,)
+    for name in ("max", "min", "argmax"):
+        with pytest.raises(vt.VieteError, match=f"there is no {name} of no entries"):
+            run[f"{name}(w[0:0])"]

@@ -15,7 +15,9 @@ import pytest
 import viete as vt
 import viete.cards.reader as reader
 from tests.laws.strategies import random_weights
+from viete.analysis.linearity import Linearity
 from viete.analysis.shapes import Shapes
+from viete.ask.terms import Expander
 from viete.evaluate.schedule import Program
 from viete.graph.card import CardData
 from viete.meanings.run import run
@@ -137,6 +139,71 @@ def test_deriving_grows_in_proportion_to_the_equations() -> None:
 
     two, eight = (seconds(partial(grad, card(n)), 1) for n in (2, 8))
     assert eight < 2 * 4 * two
+
+
+def calls(monkeypatch: pytest.MonkeyPatch, of: Any, name: str, work: Callable[[], Any]) -> int:
+    """How often a method is called."""
+    count, method = 0, getattr(of, name)
+
+    def counted(*given: Any, **options: Any) -> Any:
+        nonlocal count
+        count += 1
+        return method(*given, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(of, name, counted)
+        work()
+    return count
+
+
+def plain(equations: str, functions: str = "") -> vt.Card:
+    return vt.read(
+        "# C\n\n## Dimensions\n\n| symbol | value |\n| --- | --- |\n| $d$ | 2 |\n\n"
+        "## Inputs\n\n- $x ∈ ℝ^d$\n\n## Parameters\n\n| symbol | shape |\n| --- | --- |\n"
+        f"| $W$ | $d × d$ |\n\n{functions}## Forward pass\n\n{equations}"
+    )
+
+
+def residual(count: int) -> vt.Card:
+    """Each equation reads the one before twice, so the first is read in 2^count ways."""
+    more = (f"1. $y_{{{k}}} = y_{{{k - 1}}} + y_{{{k - 1}}} W$\n" for k in range(1, count))
+    return plain("1. $y_{0} = x + x W$\n" + "".join(more))
+
+
+def nested(count: int) -> vt.Card:
+    """Each function calls the one before twice."""
+    more = (f"- $f_{{{k}}}(z) = f_{{{k - 1}}}(f_{{{k - 1}}}(z))$\n" for k in range(1, count))
+    functions = f"## Functions\n\n- $f_{{0}}(z) = 2 z$\n{''.join(more)}\n"
+    return plain(f"1. $u = x W$\n1. $y = f_{{{count - 1}}}(u)$\n", functions)
+
+
+def test_terms_grow_in_proportion_to_the_equations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not as the ways from the last to the first: past a budget a value stays a term, said."""
+    made = {}
+    for count in (4, 20, 40):
+        run = residual(count).run(np.array([1.0, 2.0]), {"W": np.array([[0.1, 0.2], [0.3, -0.1]])})
+
+        def work(run: Any = run, count: int = count) -> None:
+            found = run.expand(f"y_{{{count - 1}}}")
+            assert np.allclose(sum(t.value for t in found), found.total)
+            assert ("would be opened in more than 32 places" in str(found)) == (count > 4)
+
+        made[count] = calls(monkeypatch, Expander, "terms", work)
+    assert made[4] < 20 and made[40] < 2.5 * made[20] < 2000
+
+
+def test_whether_a_function_is_linear_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def work(count: int) -> None:
+        nested(count).run(np.array([1.0, 2.0]), {"W": np.eye(2)}).expand("y_0")
+
+    three, six = (calls(monkeypatch, Linearity, "degree", lambda n=n: work(n)) for n in (3, 6))
+    assert six < 2 * three + 10
+
+
+def test_functions_that_would_be_written_out_too_long_are_refused() -> None:
+    with pytest.raises(vt.VieteError, match="give a part of it an equation of its own") as error:
+        nested(20)
+    assert error.value.where is not None and "f_{8}(z)" in error.value.where.text
 
 
 def test_a_circuit_of_more_edges_is_not_written_more_often(monkeypatch: pytest.MonkeyPatch) -> None:

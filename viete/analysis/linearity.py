@@ -88,7 +88,7 @@ class Linearity(Dependent):
     ) -> None:
         super().__init__(card, lengths)
         self.held = frozenset(held)
-        self.degrees: dict[tuple[str, tuple[int, ...]], int | None] = {}
+        self.degrees: dict[tuple[Expr, str], int | None] = {}
         self.found: dict[Expr, list[Summand]] = {}
 
     # -- the terms ---------------------------------------------------------------------------------
@@ -203,23 +203,25 @@ class Linearity(Dependent):
     def call(self, e: Apply) -> list[Summand]:
         """The terms of a call: of its argument if it is linear, else of its definition."""
         dependent = self.places(e)
-        if len(dependent) == 1 and self.degree_of(e.op, len(e.args), dependent[0]) == 1:
+        if len(dependent) == 1 and self.degree_of(e.op, dependent[0]) == 1:
             return self.under(e, dependent[0])
         inner = self.parts(self.inlined(e))
         return inner if any(p.kind in (ATOM, PAIR) for p in inner) else [Summand(e, kind=UNOPENED)]
 
     # -- the degree of a function ------------------------------------------------------------------
 
-    def degree_of(self, name: str, count: int, k: int) -> int | None:
+    def degree_of(self, name: str, k: int) -> int | None:
         """The degree of a function in its k-th argument: 0, 1, or None if it is not linear."""
-        key = name, (count, k)
-        if key not in self.degrees:
-            symbol = self.card.function[name].arguments[k].symbol.key
-            self.degrees[key] = self.degree(self.card.function[name].body, symbol)
-        return self.degrees[key]
+        symbol = self.card.function[name].arguments[k].symbol.key
+        return self.degree(self.card.function[name].body, symbol)
 
     def degree(self, e: Expr, name: str) -> int | None:
         """The degree of a formula in one of its arguments, as `degree_of`."""
+        if (e, name) not in self.degrees:
+            self.degrees[e, name] = self.found_degree(e, name)
+        return self.degrees[e, name]
+
+    def found_degree(self, e: Expr, name: str) -> int | None:
         if name not in e.keys or (isinstance(e, Apply) and e.op in MEASURES):
             return 0
         if is_argument(e):
@@ -237,6 +239,9 @@ class Linearity(Dependent):
                         if not (isinstance(x, Num) and not x.value)}  # fmt: skip
                 return some.pop() if degrees[0] == 0 and len(some) == 1 else None
             case Apply(op) if op in self.card.function:
+                of = [k for k, d in enumerate(degrees) if d]
+                if len(of) == 1 and self.degree_of(op, of[0]) == 1:
+                    return 1
                 return self.degree(self.inlined(e), name)
             case Apply(op) if op in LINEAR:
                 places = {k for k, d in enumerate(degrees) if d}

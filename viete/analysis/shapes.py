@@ -23,7 +23,7 @@ from viete.graph.sizes import ONE, Size
 from viete.notation.printer import show
 from viete.notation.tree import CALL, WITH, Apply, Expr, Idx, Ref, walk
 
-MOST_OPERATIONS = 100_000
+MOST_OPERATIONS = 1_000
 MOST_TYPED = 2_000  # formulas of which the types are kept, for each of a few declarations
 
 
@@ -287,7 +287,7 @@ def check_inlined(card: CardData) -> None:
         if (count := operations(e)) > MOST_OPERATIONS:
             raise source.error(
                 f"with its functions written out, {name} has {count:,} operations; the most is "
-                f"{MOST_OPERATIONS:,}"
+                f"{MOST_OPERATIONS:,}: give a part of it an equation of its own"
             )
         return count
 

@@ -28,7 +28,7 @@ from viete.ask.term import Term
 from viete.ask.term_families import Mark
 from viete.ask.term_table import norm, term_table, terms_json
 from viete.ask.term_values import TermValues
-from viete.ask.terms import WORDS, Expander
+from viete.ask.terms import WAYS, WORDS, Expander
 from viete.document.displayed import Displayed
 from viete.document.rendering import render
 from viete.document.tree import Block
@@ -175,10 +175,21 @@ class Expansion(Displayed, TermValues):
     def note(self) -> str:
         """A note on terms left unopened because they are too many; empty if all were opened."""
         left = self.by_size[1] if self.shallow and self.options.explain is None else 0
-        return "" if not left else (
-            f"the {OPENED} largest of what heads took were opened, one by one; {left} terms of "
-            "heads are not, each one for all paths that lead on from it"
-        )  # fmt: skip
+        if left:
+            return (
+                f"the {OPENED} largest of what heads took were opened, one by one; {left} terms of "
+                "heads are not, each one for all paths that lead on from it"
+            )
+        found = dict.fromkeys(show(f.focus, "unicode") for f in reversed(self.families)
+                              if (f.focus, f.marks) in self.expander.closed)  # fmt: skip
+        if not found:
+            return ""
+        first, *more = found
+        also = f" (and {len(more)} more)" * bool(more)
+        return (
+            f"{first}{also} would be opened in more than {WAYS} places, so it stays a term: "
+            "expand it alone to see its terms"
+        )
 
     @cached_property
     def terms(self) -> list[Term]:

@@ -6,6 +6,7 @@ again (`viete.analysis.linearity`). This repeats until the requested terms are r
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
@@ -37,6 +38,7 @@ FINER = frozenset(
 WORDS = ("block", *sorted(FINER), DIRECTIONS)
 NEURON = frozenset(("neuron", "feature"))
 DEPTH = 2  # of paths: through how many heads, where it is not said
+WAYS = 32  # in which a value is opened: y + y W, 16 times, has its first value in 65,536 ways
 
 
 class Expander(Stream):
@@ -54,18 +56,25 @@ class Expander(Stream):
         bound = (e.right.binders for e in self.card.equations)
         self.meant = self.card.names.union(*bound)  # letters and names that mean something already
         self.taken = self.meant
+        self.ways: Counter[tuple[Expr, tuple[Mark, ...]]] = Counter()
+        self.closed: frozenset[tuple[Expr, tuple[Mark, ...]]] = frozenset()
 
     def families(self, e: Expr, marks: tuple[Mark, ...] = ()) -> list[Terms]:
         """The terms of a formula without loose block letters, in the order in which they add up.
 
         ``marks`` are the steps to the formula itself.
         """
+        self.closed = frozenset()
         found = list(self.each(e, marks))
+        self.closed = frozenset(x for x, ways in self.ways.items() if ways > WAYS)
+        if self.closed:  # so that such a value is closed in each of its terms
+            found = list(self.each(e, marks))
         return found if self.words & FINER else by_block(found)
 
     def each(self, e: Expr, marks: tuple[Mark, ...] = ()) -> Iterator[Terms]:
         """The terms of a formula as `families` gives them, but not joined by block."""
         self.taken = self.meant | e.free | e.binders
+        self.ways.clear()
         return self.terms(HOLE, self.normal(e), State(marks))
 
     def terms(self, around: Expr, e: Expr, state: State) -> Iterator[Terms]:
@@ -86,13 +95,28 @@ class Expander(Stream):
             elif self.words == {DIRECTIONS} and key_of(p.focus) in self.carried:
                 yield self.family(context, p.focus, state)
             elif key_of(p.focus) in self.stream and self.goes_on(p.context, state):
+                if not self.opens(p.focus, state):
+                    yield self.family(context, p.focus, state)
+                    continue
                 yield from self.terms(context, self.opened(p.focus), self.along(p.focus, state))
             elif state.inside or self.sums_positions(p.context):
                 yield from self.sublayer(around, p.whole, state)
-            elif self.is_linear(p.focus):
+            elif not self.is_linear(p.focus):
+                yield from self.sublayer(context, p.focus, state, UNOPENED)
+            elif self.opens(p.focus, state):
                 yield from self.terms(context, self.opened(p.focus), state)
             else:
-                yield from self.sublayer(context, p.focus, state, UNOPENED)
+                yield self.family(context, p.focus, state)
+
+    def opens(self, atom: Expr, state: State) -> bool:
+        """Whether a value is replaced by its equation once more after the same steps.
+
+        A value that is read in two places, each of which is read in two, and so on, would give
+        twice as many terms with each equation. After `WAYS` ways it is a term itself.
+        """
+        key = atom, state.marks
+        self.ways[key] += 1
+        return key not in self.closed and self.ways[key] <= WAYS
 
     def goes_on(self, context: Expr, state: State) -> bool:
         """Whether the expansion goes on through a value of the stream in a context."""
@@ -140,10 +164,14 @@ class Expander(Stream):
                 yield self.family(around, q.whole, state, UNOPENED)
             elif self.sums_positions(p.context):
                 yield from self.head(around, q, state)
-            elif key_of(p.focus) not in self.stream and self.mixes(self.opened(p.focus)):
+            elif self.mixes_within(p.focus) and self.opens(p.focus, state):
                 yield from self.heads(around, q.context, self.opened(p.focus), state)
             else:
                 yield self.family(around, q.whole, state)
+
+    def mixes_within(self, atom: Expr) -> bool:
+        """Whether a value that is not of the stream takes in other positions."""
+        return key_of(atom) not in self.stream and self.mixes(self.opened(atom))
 
     def head(self, around: Expr, p: Summand, state: State) -> Iterator[Terms]:
         """The terms of one sum over positions: by head, by source, by the value read there."""
@@ -212,6 +240,9 @@ class Expander(Stream):
             elif self.is_error(p):
                 yield self.family(around, filled(inner, p.whole), state.at("error", ""))
             elif p.kind == ATOM and self.is_computed(p.focus):
+                if not self.opens(p.focus, state):
+                    yield self.family(around, filled(inner, p.whole), state)
+                    continue
                 yield from self.neurons(around, context, self.opened(p.focus), state)
             else:
                 q, at = self.apart(Summand(p.focus, context), state, "expert", around)

@@ -118,6 +118,8 @@ class Backend:
         """log Σ exp z, with the greatest score subtracted first; ``axis`` is kept, with size 1."""
         xp = self.xp
         with np.errstate(all="ignore"):
+            if not z.shape[axis]:  # no entry is the greatest
+                return xp.log(xp.sum(z, axis=axis, keepdims=True))
             top = xp.max(z, axis=axis, keepdims=True)
             top = xp.where(xp.isfinite(top), top, xp.zeros_like(top))  # ∞ - ∞ is no number
             return top + xp.log(xp.sum(xp.exp(z - top), axis=axis, keepdims=True))

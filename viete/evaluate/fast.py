@@ -56,6 +56,8 @@ class FastArrays(Arrays):
         quick = self.quick.get(name)
         if quick is None or args[0].const or COL not in args[0].axes:
             return None
+        if not args[0].size(COL):
+            return None  # the definition has the empty sum
         if name in VERSIONS.keys() - PLACES.keys() and self.interval(args[0]) is not None:
             return None  # the definition returns whole numbers for them
         return quick(self, args)
