@@ -14,13 +14,16 @@ one is right. In a causal model greedy sampling then gives the answers, and only
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
+import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from platform import machine
 from typing import Any
 
 import numpy as np
@@ -280,9 +283,21 @@ def right(logits: np.ndarray, wanted: np.ndarray) -> int:
     return int((logits.argmax(-1) == wanted[: len(logits)]).sum())
 
 
+def conditions(seeds: int) -> str:
+    """What the numbers depend on: the processor, its threads, NumPy, the commit, the seeds."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    model = next((x.partition(": ")[2] for x in lines if x.startswith("model name")), machine())
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
+    return (
+        f"{model}, {os.environ.get('OMP_NUM_THREADS', 'all')} threads, NumPy {np.__version__}, "
+        f"commit {commit.stdout.strip()}, float32, seeds 0 to {seeds - 1}"
+    )
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("what", choices=["tour", "clipping", "scores", "one", "variants"])
     parser.add_argument("--seeds", type=int, default=8)
     said = parser.parse_args()
+    print(conditions(said.seeds), flush=True)
     globals()[said.what](said.seeds)
