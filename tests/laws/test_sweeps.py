@@ -232,3 +232,14 @@ def test_in_other_numbers_and_what_is_refused() -> None:
     }.items():
         with pytest.raises(VieteError, match=re.escape(why)):
             run[wrong]
+
+
+@pytest.mark.parametrize("total", [r"\sum_i Δx^i", r"\sum_i r^{i,1}"])
+def test_a_sum_over_blocks_after_with_has_the_bounds_of_a_question(total: str) -> None:
+    run, bounded = MODEL.run(TOKENS), total.replace(r"\sum_i", r"\sum_{i=1}^3")
+    np.testing.assert_allclose(run[total], run[bounded], rtol=1e-12)
+    one, other = (run[f"logits_{{-1}} with x^3 = {x}"] for x in (total, bounded))
+    np.testing.assert_allclose(one, other, rtol=1e-12)
+    for equation in (f"x^3 = {total}", f"D = {total}"):  # of a card's equation they must be said
+        with pytest.raises(VieteError, match=r"needs bounds in an equation: write sum_\{i=1\}\^N "):
+            MODEL.put(equation)

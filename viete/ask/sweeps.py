@@ -36,7 +36,7 @@ from viete.notation.tree import Expr, Idx, Ref, Symbol, num, transform
 from viete.rewrite.folding_in import FoldingIn, Met, place_of
 from viete.rewrite.opening import underived
 from viete.rewrite.paths import check_order, paths
-from viete.rewrite.put import as_equation, by_groups, check_letters
+from viete.rewrite.put import as_equation, by_groups, check_letters, unbounded
 from viete.rewrite.replacement import Naming, Replacement, parse_replacement
 
 QUESTIONS = 8  # cards of questions that stay with the program of a run
@@ -123,6 +123,8 @@ def sweep(run: Run, texts: Iterable[Text]) -> Sweep:
         found = parse_replacement(text, card, run.scope)
         if isinstance(found, Naming):
             raise text.error(f"{show(found.left)} is not a value of {card.title}")
+        if unbounded(card, found.right):
+            found = replace(found, right=query(run, found.right, found.right_text).formula)
         bound = frozenset[str]().union(*(t.free for t in found.conditions))
         check_letters(card, found, {*card.loop_letters, *(found.right.free - bound)})
         if any(joint(*pair) in [Idx(x) for x in t.free] for t in found.conditions

@@ -29,6 +29,7 @@ from viete.notation.substitution import Abstraction
 from viete.notation.symbols import Scope
 from viete.notation.tree import Expr, Pick, Ref, num
 from viete.notation.words import Words
+from viete.rewrite.put import check_bounds
 
 _FORMULA = re.compile(
     r"(?<!\\)(?P<struck>~~\s*)?(?:\$\$(?P<shown>(?s:.+?))(?<!\\)\$\$|"
@@ -145,6 +146,7 @@ class ClaimPage:
         equation = self.definition(source)
         if equation is None:
             return False
+        check_bounds(self.card, equation.right, source)
         card = replace(self.card, derived=(*self.card.derived, equation))
         shapes_of(card)
         self.card = card

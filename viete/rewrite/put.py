@@ -19,7 +19,20 @@ from viete.notation.heads import head_of, joint
 from viete.notation.printer import show
 from viete.notation.substitution import Abstraction, substitute
 from viete.notation.symbols import Scope
-from viete.notation.tree import Apply, Expr, Idx, Pick, Ref, Slot, Symbol, num, refs, transform
+from viete.notation.tree import (
+    Apply,
+    Bind,
+    Expr,
+    Idx,
+    Pick,
+    Ref,
+    Slot,
+    Symbol,
+    num,
+    refs,
+    transform,
+    walk,
+)
 from viete.rewrite.carried import with_carried
 from viete.rewrite.folding_in import FoldingIn, labelled
 from viete.rewrite.naming import with_equation
@@ -49,6 +62,7 @@ def put(
     """
     for text in equations:
         found = parse_replacement(text, card, scope(card))
+        check_bounds(card, found.right, text)
         card, right = given(card, found.right)
         found = replace(found, right=right)
         card = with_name(card, found) if isinstance(found, Naming) else changed(card, found)
@@ -117,6 +131,22 @@ def check_letters(card: CardData, change: Replacement, more: Collection[str] = (
             what = show(Pick(change.left, change.items) if change.items else change.left)
             raise source.error(f"{loose[0]} is not a letter of {what}, so it has no meaning here",
                                     *where)  # fmt: skip
+
+
+def unbounded(card: CardData, e: Expr) -> Bind | None:
+    """A sum over blocks, or another fold, whose letter has no bounds."""
+    folds = (x for x in walk(e) if isinstance(x, Bind) and x.ranges is None)
+    return next((x for x in folds if card.over_blocks(x)), None)
+
+
+def check_bounds(card: CardData, e: Expr, source: Text) -> None:
+    """Check that the sums over blocks in an equation say over which blocks they are."""
+    if (fold := unbounded(card, e)) is not None:
+        own = {fold.index, *(slot for slot, x in fold.body.standing if x == fold.index)}
+        loop = next(x for x in card.loops if x.index in own)
+        whole = Bind(fold.op, fold.index, loop.lower, loop.upper, fold.body)
+        raise source.error(f"{show(fold)} needs bounds in an equation: write {show(whole)}",
+                           *source.place(fold))  # fmt: skip
 
 
 def checked(card: CardData, source: Text) -> CardData:
