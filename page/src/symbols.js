@@ -55,14 +55,20 @@ export function inspector(ctx) {
 function described(ctx, key) {
   const symbol = key === null ? null : ctx.data.symbols[key];
   if (!symbol) return [el("p", { class: "hint" }, "Point at a symbol, or select it in the table, to see what it is and where it is used.")];
-  const uses = symbol.used.length ? `used in ${symbol.used.join(", ")}` : "not used";
-  const made = symbol.made.length ? `defined in ${symbol.made.join(", ")}` : `${article(symbol.kind)} ${symbol.kind}`;
+  const uses = symbol.used.length ? `used in ${equations(symbol.used)}` : "not used";
+  const made = symbol.made.length ? `defined in ${equations(symbol.made)}` : `${article(symbol.kind)} ${symbol.kind}`;
   return [
     el("p", { class: "what" }, own(symbol.math, "span", { class: `name ${symbol.kind}` }),
       symbol.shape ? own(symbol.shape, "span", { class: "shape" }) : null),
     symbol.meaning ? own(symbol.meaning, "p") : null,
     el("p", { class: "places" }, `${made} · ${uses}`),
   ].filter((x) => x !== null);
+}
+
+/** "equation 2", or "equations 1, 2 and 44". @param {(number | string)[]} numbers */
+function equations(numbers) {
+  const last = numbers.at(-1);
+  return numbers.length > 1 ? `equations ${numbers.slice(0, -1).join(", ")} and ${last}` : `equation ${last}`;
 }
 
 /** @param {string} kind */

@@ -44,3 +44,11 @@ def test_without_it_there_is_no_page(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(page_file.resources, "files", lambda _: tmp_path)
     with pytest.raises(VieteError, match="make page"):
         page_file.style()
+
+
+@pytest.mark.parametrize("name", BUILT[:2])
+def test_says_what_its_numbers_count(name: str) -> None:
+    built = (STATIC / name).read_text("utf-8")
+    assert "`equations ${" in built and not re.search(
+        r"(used|defined) in \$\{\w+\.\w+\.join", built
+    )
