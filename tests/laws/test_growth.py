@@ -216,14 +216,15 @@ def test_a_circuit_of_more_edges_is_not_written_more_often(monkeypatch: pytest.M
     def counted(name: str, module: Any) -> None:
         work = getattr(module, name)
 
-        def call(*given: Any) -> Any:
+        def call(*given: Any, **options: Any) -> Any:
             counts[name] = counts.get(name, 0) + 1
-            return work(*given)
+            return work(*given, **options)
 
         monkeypatch.setattr(module, name, call)
 
     counted("live_edges", search)
     counted("circuit_card", ablation)
+    counted("execute", search)
     made = []
     for heads, edges in ((2, 6), (4, 24)):
         card = vt.read("attention-only-2").bind(V=11, d=8, N=2, H=heads, d_k=2, n_max=4)
@@ -232,5 +233,6 @@ def test_a_circuit_of_more_edges_is_not_written_more_often(monkeypatch: pytest.M
         of, texts = "logsoftmax(logits_{-1})[5]", [[1, 2, 3], [3, 4, 7], [9, 8, 2]]
         found = model.circuit(of, texts, edges=edges)
         assert found is not None and counts["live_edges"] <= 12
+        assert counts["execute"] <= 2  # the exact scores of all chosen edges
         made.append(counts["circuit_card"])
     assert made[0] == made[1]

@@ -14,6 +14,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, cached_property, partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from viete.errors import Text, VieteError
 from viete.evaluate.derivatives import backward
 from viete.evaluate.execution import execute
 from viete.evaluate.interventions import Intervention, as_like
-from viete.evaluate.labelled import Value, in_order, permute
+from viete.evaluate.labelled import BATCH, Value, in_order, permute
 from viete.evaluate.queries import query
 from viete.evaluate.run import Run
 from viete.evaluate.schedule import Member, program
@@ -41,6 +42,7 @@ from viete.rewrite.adjoint.shares import partial as slope
 from viete.rewrite.relevance import relevance
 
 Array = Any
+TOGETHER = 128  # texts that are run together, each without one edge
 
 SCORES = {
     "gradient": "derivatives with respect to the reader's stream",
@@ -123,25 +125,31 @@ class Circuits(Ablations):
 
     def exact(self, edges: Iterable[CircuitEdge]) -> dict[CircuitEdge, float]:
         """The decrease of the number when only one edge is at its mean, in the mean over texts."""
-        ports = {p.reader: [q for q in self.wiring.ports if q.reader == p.reader]
-                 for p in self.wiring.ports}  # fmt: skip
-        whole = float(self.of_model.mean())
-        return {e: whole - self.without(e, ports[e.reader]) for e in edges}
+        some, whole = list(edges), float(self.of_model.mean())
+        step = max(1, TOGETHER // max(len(next(iter(x.values()))) for x in self.batches))
+        found = [self.without(some[k : k + step]) for k in range(0, len(some), step)]
+        return {e: whole - float(x) for e, x in zip(some, chain.from_iterable(found), strict=True)}
 
-    def without(self, edge: CircuitEdge, ports: Sequence[Port]) -> float:
-        """The number of the model with one edge at its mean."""
-        found: list[np.ndarray] = []
-        on = self.on([edge])[edge.whole]
+    def without(self, edges: Sequence[CircuitEdge]) -> np.ndarray:
+        """The number of the model with each of some edges, alone, at its mean; one run for all."""
+        total = np.zeros(len(edges))
         for given, run in zip(self.batches, self.clean, strict=True):
-            here = run.lookup(edge.writer.key, ())
-            change = partial(moved, here=here, mean=self.means[edge.writer], on=on)
-            streams: dict[Member, Intervention] = {
-                (p.stream.key, ()): change for p in ports if edge.writer in p.writers
+            changes: dict[Member, dict[int, Intervention]] = {}
+            for k, edge in enumerate(edges):
+                here, on = run.lookup(edge.writer.key, ()), self.on([edge])[edge.whole]
+                change = partial(moved, here=here, mean=self.means[edge.writer], on=on)
+                for p in self.wiring.ports:
+                    if p.reader == edge.reader and edge.writer in p.writers:
+                        changes.setdefault((p.stream.key, ()), {})[k] = change
+            rows = len(next(iter(given.values())))
+            put: dict[Member, Intervention] = {
+                m: partial(side_by_side, changes=c, count=len(edges), rows=rows)
+                for m, c in changes.items()
             }
-            patched = execute(program(self.whole.card), given, self.whole_weights,
-                              [], put=streams)  # fmt: skip
-            found.append(self.numbers(patched))
-        return float(np.concatenate(found).mean())
+            texts = {name: np.concatenate([x] * len(edges)) for name, x in given.items()}
+            patched = execute(program(self.whole.card), texts, self.whole_weights, [], put=put)
+            total += self.numbers(patched).reshape(len(edges), -1).sum(1)
+        return total / len(self.of_model)
 
     def largest(self, count: int) -> tuple[CircuitEdge, ...]:
         """The ``count`` edges with the largest scores, without any that lead nowhere."""
@@ -179,6 +187,19 @@ def moved(
     count = here.array.shape[-2]
     rows, there = (as_like(x[:count], here.array, "a mean") for x in (mean, on))
     return replace(stream, array=stream.array + there * (rows - here.array))
+
+
+def side_by_side(
+    stream: Value, _: int | None, changes: Mapping[int, Intervention], count: int, rows: int
+) -> Value:  # fmt: skip
+    """A reader's stream of the same texts ``count`` times, each time with the change for it."""
+    stream, xp = in_rows(stream), array_namespace(stream.array)
+    if BATCH not in stream.axes:  # the same for all texts
+        array = xp.broadcast_to(stream.array, (rows * count, *stream.array.shape))
+        stream = replace(stream, array=array, axes=(BATCH, *stream.axes))
+    each = [replace(stream, array=stream.array[k * rows : (k + 1) * rows]) for k in range(count)]
+    parts = [changes[k](x, None).array if k in changes else x.array for k, x in enumerate(each)]
+    return replace(stream, array=xp.concat(parts))
 
 
 def between(value: Value, _: int | None, mean: np.ndarray, part: float) -> Value:
