@@ -160,7 +160,7 @@ def test_a_symbol_lights_up_everywhere(lesson: Path) -> None:
     """)  # fmt: skip
     made, used = found["made"], found["used"]
     assert made == ["1"] and len(used) >= 4 and found["row"]
-    assert "n×d" in found["shape"] and "defined in 1" in found["shape"]
+    assert "n×d" in found["shape"] and "defined in equation 1" in found["shape"]
 
 
 def test_an_entry_says_how_it_was_computed(lesson: Path) -> None:
