@@ -46,7 +46,7 @@ async function answered(ctx, edits, kind, text) {
   if (kind === "put") {
     await edits.togglePut(text.trim(), changedSymbol(ctx.data, text));
     const there = ctx.state.put.some(({ equation }) => equation === text.trim());
-    return el("p", { class: "hint" }, there ? "The equation is in place, and everything is computed again." : "The equation is no longer in place.");
+    return el("p", { class: "hint" }, there ? "The equation is in place, and everything is computed again." : "The equation is taken out, and everything is computed again.");
   }
   if (kind === "expand") {
     const found = await asked(ctx, text);

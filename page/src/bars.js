@@ -8,20 +8,20 @@ import { count, short } from "./numbers.js";
 
 const MOST = 10;
 
-/** @param {Value} value @param {string[] | null} vocabulary */
-export function overVocabulary(value, vocabulary) {
+/** Whether rows are probabilities of tokens, or scores of them. @param {Value} value @param {string[] | null} vocabulary @param {boolean} scores */
+export function overVocabulary(value, vocabulary, scores) {
   const last = value.shape.length - 1;
-  return last >= 0 && value.shape[last] > 1 && !value.exact && !!vocabulary && value.shape[last] === vocabulary.length &&
+  return (scores || sumsToOne(value)) && last >= 0 && value.shape[last] > 1 && !value.exact && !!vocabulary && value.shape[last] === vocabulary.length &&
     !!value.labels[last] && value.labels[last]?.[0] === vocabulary[0];
 }
 
-/** @param {Value} value @param {number} slice @param {Picked} picked */
-export function bars(value, slice, picked) {
+/** @param {Value} value @param {number} slice @param {Picked} picked @param {boolean} next  whether the scores are of the next token */
+export function bars(value, slice, picked, next) {
   const already = sumsToOne(value);
   const last = value.shape.length - 1;
   const rows = Array.from({ length: value.rows }, (_, row) => row);
   return el("div", { class: "bars" },
-    already ? null : el("p", { class: "hint" }, `Probabilities of the next token: softmax of ${picked.name}`),
+    already ? null : el("p", { class: "hint" }, `Probabilities of the ${next ? "next token" : "token"} at each position: softmax of ${picked.name}`),
     el("div", { class: "panels" }, rows.map((row) => {
       const line = Array.from({ length: value.columns }, (_, k) => Number(value.at(value.index(slice, row, k))));
       const shares = already ? line : softmax(line);
@@ -29,7 +29,7 @@ export function bars(value, slice, picked) {
       if (shown.length > MOST) shown.sort((a, b) => b.share - a.share).splice(MOST);
       const best = shares.indexOf(Math.max(...shares));
       return el("table", {},
-        last > 0 ? el("caption", {}, "after ", el("b", {}, value.label(last - 1, row))) : null,
+        last > 0 ? el("caption", {}, next ? "after " : "at ", el("b", {}, value.label(last - 1, row))) : null,
         el("tbody", {}, shown.map(({ share, k }) => {
           const bar = el("i");
           bar.style.setProperty("--share", String(share));

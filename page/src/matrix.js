@@ -1,6 +1,7 @@
 /** A matrix as numbers in brackets, with its labels outside: one cell in the tab order, arrows move. */
+import { sumsToOne } from "./arcs.js";
 import { el, own } from "./dom.js";
-import { full, short } from "./numbers.js";
+import { full, powers, short } from "./numbers.js";
 
 /** @typedef {import("./values.js").Value} Value */
 
@@ -68,7 +69,7 @@ export function typedAt(value, at, tight = false) {
 export function typed(x, tight = false) {
   const text = short(x, tight);
   if (typeof x === "number" || !text.includes("^")) return [text];
-  return text.split(/(\^\([^()]*\)|\^[−-]?\w+)/).map((part) =>
+  return powers(text).map((part) =>
     part.startsWith("^") ? el("sup", {}, part.slice(1).replace(/^\((.*)\)$/, "$1")) : part);
 }
 
@@ -110,9 +111,10 @@ const indexOf = (cell) => (cell.dataset.at ? cell.dataset.at.split(",").map(Numb
 /** @param {number[]} a @param {number[]} b */
 export const same = (a, b) => a.length === b.length && a.every((x, k) => x === b[k]);
 
-/** The largest size of an entry, for the tint. @param {Value} value @param {number} [slice] */
+/** The size that is fully tinted: the largest of an entry, 1 for shares of 1, 0 for none, as of token ids. @param {Value} value @param {number} [slice] */
 export function largest(value, slice) {
-  if (value.exact) return 0;
+  if (value.exact || value.whole) return 0;
+  if (sumsToOne(value, true)) return 1;
   const length = value.rows * value.columns;
   const from = slice === undefined ? 0 : slice * length;
   const to = slice === undefined ? value.size : from + length;

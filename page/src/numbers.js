@@ -18,6 +18,9 @@ export function full(x) {
   return Number.isFinite(x) ? String(x) : x > 0 ? "inf" : x < 0 ? "-inf" : "nan";
 }
 
+/** A text cut around its powers, each with its sign ^ and all digits: "e", "^0.3775". @param {string} text */
+export const powers = (text) => text.split(/(\^\([^()]*\)|\^[−-]?\d+(?:\.\d+)?(?:e[−-]?\d+)?|\^[−-]?\w+)/);
+
 /** @param {number} x @param {number} digits */
 function scientific(x, digits) {
   const [mantissa, exponent] = x.toExponential(digits).split("e");

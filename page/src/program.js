@@ -122,7 +122,7 @@ function labelled(data) {
     const array = typeof x === "number" ? { shape: [], data: Float64Array.of(x) } : x;
     const labels = (stored[member]?.labels ?? array.shape.map(() => null)).map((label) =>
       label === "words" ? words : label === "vocabulary" ? data.tokens.vocabulary : /** @type {string[] | null} */ (label));
-    return new Value(member, array.shape, stored[member]?.axes ?? array.shape.map(() => ""), labels, array.data);
+    return new Value(member, array.shape, stored[member]?.axes ?? array.shape.map(() => ""), labels, array.data, null, stored[member]?.whole);
   };
   const inputs = Object.keys(stored).filter((key) => data.symbols[key]?.kind === "input" && stored[key].data !== undefined);
   const parameters = Object.keys(data.program?.parameters ?? {}).map((key) => ({ key, value: restored(key, stored[key], data) }));

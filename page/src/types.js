@@ -108,6 +108,7 @@
  * @property {(string[] | string | null)[]} labels  words, vocabulary, or a list of names
  * @property {string | string[]} data
  * @property {(string | null)[]} [math]  MathML of the entries
+ * @property {boolean} [whole]  whether the entries are whole numbers, such as token ids
  * @property {string} [symbol]  whose member a weight of one block is
  * @property {string} [name]  MathML of that member
  * @property {boolean} [more]
@@ -171,7 +172,7 @@
  * @property {string | null} [differentiated]  MathML
  * @property {Record<string, number>} dimensions
  * @property {Choice[]} choices
- * @property {{ids: number[], words: string[], vocabulary: string[] | null, input?: string, targets?: string | null, scores?: string | null, text?: boolean}} tokens
+ * @property {{ids: number[], words: string[], vocabulary: string[] | null, input?: string, targets?: string | null, scores?: string | null, next?: boolean, text?: boolean}} tokens
  * @property {{name: string, title: string}[]} meanings
  * @property {Record<string, Record<string, Stored>>} values
  * @property {{source: string, variants: Variant[], switches: Switch[], trains: boolean, parameters: Record<string, Stored>} | null} program

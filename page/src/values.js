@@ -12,14 +12,16 @@ export class Value {
    * @param {(string[] | null)[]} labels
    * @param {ArrayLike<number | string>} data
    * @param {(string | null)[] | null} [math]  MathML of the entries
+   * @param {boolean} [whole]  whether the entries are whole numbers, such as token ids
    */
-  constructor(member, shape, axes, labels, data, math = null) {
+  constructor(member, shape, axes, labels, data, math = null, whole = false) {
     this.member = member;
     this.shape = shape;
     this.axes = axes;
     this.labels = labels;
     this.data = data;
     this.math = math;
+    this.whole = whole;
     this.exact = typeof data[0] === "string";
   }
 
@@ -79,7 +81,7 @@ export class Value {
 
   /** @param {ArrayLike<number | string>} data */
   withData(data) {
-    return new Value(this.member, this.shape, this.axes, this.labels, data);
+    return new Value(this.member, this.shape, this.axes, this.labels, data, null, this.whole);
   }
 
   /** Decimals of the entries; NaN where an entry is text. */
@@ -104,7 +106,7 @@ export function restore(member, stored, tokens) {
   const data = typeof stored.data === "string" ? decode(stored.data) : stored.data;
   const labels = (stored.labels ?? []).map((label) =>
     label === "words" ? tokens.words : label === "vocabulary" ? tokens.vocabulary : /** @type {string[] | null} */ (label));
-  return new Value(member, stored.shape, stored.axes ?? [], labels, data, stored.math ?? null);
+  return new Value(member, stored.shape, stored.axes ?? [], labels, data, stored.math ?? null, stored.whole);
 }
 
 /** Every value of a page: those of its data, those computed since, those asked for. */

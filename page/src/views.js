@@ -22,7 +22,7 @@ export function forms(ctx, value) {
   if (value.rows * value.columns <= MOST_CELLS * 4) found.push({ name: "numbers", title: "Numbers" });
   if (!value.exact && value.size > 1) found.push({ name: "heat", title: "Heat map" });
   if (isPattern(value) && value.columns <= 64) found.push({ name: "arcs", title: "Arcs" });
-  if (overVocabulary(value, ctx.data.tokens.vocabulary)) found.push({ name: "bars", title: "Bars" });
+  if (overVocabulary(value, ctx.data.tokens.vocabulary, ctx.symbolOf(value.member) === ctx.data.tokens.scores)) found.push({ name: "bars", title: "Bars" });
   return found.length ? found : [{ name: "heat", title: "Heat map" }];
 }
 
@@ -56,7 +56,7 @@ export function valueView(ctx, member, { marked = () => false, main = false, wid
     const wide = value.slices > 1 && chosen !== "numbers" ? Math.min(width, Math.max(150, width / abreast - 26)) : width;
     const drawn = chosen === "numbers" ? matrix(value, s, picked)
       : chosen === "heat" ? heat(value, s, picked, wide, main ? 320 : 200)
-        : chosen === "arcs" ? arcs(value, s, picked, wide) : bars(value, s, picked);
+        : chosen === "arcs" ? arcs(value, s, picked, wide) : bars(value, s, picked, !!ctx.data.tokens.next);
     return el("div", { class: "slice" },
       value.slices > 1 ? el("p", { class: "slice-name" }, value.sliceName(s), extra?.(value, s) ?? null) : null,
       el("div", { class: "scroll" }, drawn));

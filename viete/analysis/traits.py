@@ -13,7 +13,7 @@ from viete.analysis.flow import Read
 from viete.analysis.flows import flows_of, reads_later
 from viete.analysis.next_token import is_softmax, scored, text_of
 from viete.errors import VieteError
-from viete.graph.card import CardData, Input
+from viete.graph.card import CardData, Input, memoised
 from viete.graph.sizes import Size
 from viete.notation.tree import Apply, Bind, Expr, Idx, Pick, Ref, Table, walk
 
@@ -124,6 +124,12 @@ class Traits:
                 if {"sqrt", "mean"} <= {y.op for y in below if isinstance(y, Apply | Bind)}:
                     return True
         return False
+
+
+@memoised
+def predicts_next(card: CardData) -> bool:
+    """Whether a card scores the next token: positions see none later, as BERT's do."""
+    return Traits(card).generation() is not None
 
 
 def picks_by_block(card: CardData, e: Pick) -> bool:

@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from viete.analysis.next_token import scores, text_of
+from viete.analysis.traits import predicts_next
 from viete.ask.card_claims import Claims
 from viete.cards.writer import blocks
 from viete.document.html import parts, prose
@@ -256,7 +257,8 @@ def tokens(run: Run, names: AxisNames) -> dict[str, Any]:
     listed = list(map(names.word, range(len(run.scope.words()))))
     vocabulary = listed if listed and sum(map(len, listed)) <= MOST_WORDS else None
     return {"ids": ids, "words": list(map(names.word, ids)), "vocabulary": vocabulary,
-            "input": item.name, "scores": scores_of(run)}  # fmt: skip
+            "input": item.name, "scores": scores_of(run),
+            "next": predicts_next(run.program.model)}  # fmt: skip
 
 
 def scores_of(run: Run) -> str | None:

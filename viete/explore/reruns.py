@@ -120,17 +120,18 @@ def with_open_targets(card: CardData, given: frozenset[str]) -> CardData:
 
 def in_decimals(run: EntryRun) -> Run:
     """A run of other numbers in floats: each number is rounded to the nearest float."""
-
-    def floats(array: np.ndarray, whole: bool = False) -> np.ndarray:
-        numbers = [decimal(x) for x in array.reshape(-1)]
-        return np.array(numbers, np.int64 if whole else np.float64).reshape(array.shape)
-
     integers = {i.name for i in run.program.model.inputs if i.high is not None}
     given = {k: floats(x, k in integers) for k, x in inputs_of(run).items()}
     weights = {k: floats(x) for k, x in weights_of(run).items()}
     out = execute(program(run.program.model), given, weights, again=False)
     out.scope = run.scope
     return out
+
+
+def floats(array: np.ndarray, whole: bool = False) -> np.ndarray:
+    """Numbers of any meaning as floats, or as whole numbers."""
+    numbers = [decimal(x) for x in array.reshape(-1)]
+    return np.array(numbers, np.int64 if whole else np.float64).reshape(array.shape)
 
 
 def decimal(x: Any) -> float:
@@ -169,6 +170,7 @@ def in_meaning(run: Run, word: str) -> tuple[EntryRun, VieteError | None]:
 __all__ = [
     "backward_run",
     "decimal",
+    "floats",
     "in_decimals",
     "in_meaning",
     "inputs_of",

@@ -31,8 +31,10 @@ from viete.explore.claims import claims_data
 from viete.explore.data import PageMaker, page_data
 from viete.explore.expansions import answered
 from viete.explore.graphs import feature_graph_of, graph_of, making_of
+from viete.explore.reruns import floats
 from viete.explore.values import base64_floats
 from viete.graph.card import CardData
+from viete.meanings.run import meaning_of
 from viete.printable import printable
 from viete.rewrite.choices import EquationChoice, choices, texts
 from viete.rewrite.opening import without_calls
@@ -78,11 +80,9 @@ class Session:
         model: Any = run.of
         if isinstance(run.of, CardData):  # whose weights are in the run, perhaps as exact numbers
             weights = {name: run[name] for name in parameter_shapes(card)}
+            own = meaning_of(run) != "float"
             model = model.with_weights(
-                {
-                    name: w.astype(np.float64) if w.dtype == object else w
-                    for name, w in weights.items()
-                }
+                {k: floats(np.asarray(w)) if own else w for k, w in weights.items()}
             )
         tokens = inputs.pop(card.inputs[0].name) if card.inputs else None
         out = cls(model, tokens, inputs, of, meanings)

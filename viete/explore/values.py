@@ -83,7 +83,8 @@ def base64_floats(array: np.ndarray) -> str:
 
 def in_floats(array: np.ndarray) -> dict[str, Any]:
     """The entries as decimals."""
-    return {"data": base64_floats(array)}
+    whole = {"whole": True} if array.dtype.kind in "iub" else {}  # such as token ids
+    return {"data": base64_floats(array), **whole}
 
 
 def in_words(array: np.ndarray) -> dict[str, Any]:

@@ -101,7 +101,7 @@ class ExactSummaries(Summaries):
     def because(self, best: Number, second: Number, gap: Number) -> str:
         f = self.formulas
         if best.rational is not None and second.rational is not None:
-            return f"because ${f.plain_number(best)} > {f.plain_number(second)}$"
+            return f.compared(f.plain_number(best), f.plain_number(second))
         if is_evident(best) and is_evident(second) and best.sign() > 0 >= second.sign():
             return "because its score is the only positive one"
         if (found := reason(gap)) is not None:

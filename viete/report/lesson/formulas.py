@@ -193,8 +193,28 @@ class NumberFormulas:
         return number + power + exponent
 
     def plain_number(self, x: Number) -> str:
-        """A number written out, or its digits where that is too long."""
-        return self.exact(x) or self.decimal(x)
+        """A number written out, or ≈ and its digits where that is too long."""
+        return self.exact(x) or self.near(x)
+
+    def near(self, x: Number) -> str:
+        """The digits of a number, after ≈ where they are rounded."""
+        about = r"\approx " if self.style == "latex" else "≈ "
+        return about * self.is_rounded(x) + self.decimal(x)
+
+    def compared(self, more: str, less: str) -> str:
+        """Why one number is greater than another: ``because $3 > 2$``."""
+        if not any(sign in more + less for sign in ("≈", r"\approx")):
+            return f"because ${more} > {less}$"
+        return f"because its score, ${more}$, is greater than ${less}$"
+
+    def is_rounded(self, x: Any) -> bool:
+        """Whether the digits are rounded."""
+        if not isinstance(x, Number):
+            return False
+        try:
+            return x.rational is None or Fraction(x.decimal(self.digits)) != x.rational
+        except Undecided:
+            return False  # an enclosure, which says so itself
 
     def plain(self, x: Any) -> str:
         """A whole number, or ±∞."""
@@ -211,12 +231,6 @@ class Decimals(NumberFormulas):
 
     def writer(self, known: Collection[int]) -> EntryWriter:
         return DecimalWriter(self.digits, known)
-
-    def is_rounded(self, x: Any) -> bool:
-        """Whether the digits are rounded."""
-        if not isinstance(x, Number):
-            return False
-        return x.rational is None or Fraction(x.decimal(self.digits)) != x.rational
 
 
 class DecimalWriter(EntryWriter):

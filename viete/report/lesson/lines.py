@@ -337,7 +337,8 @@ def with_family(value: Value, stored: Value) -> Value:
     if not missing:
         return value
     shape = tuple(stored.size(a) for a in missing)
-    array = np.broadcast_to(value.array, shape + value.array.shape)
+    array = np.asarray(value.array, dtype=object)  # one number is no array
+    array = np.broadcast_to(array, shape + array.shape)
     return Value(array, (*missing, *value.axes))
 
 

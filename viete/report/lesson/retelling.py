@@ -51,18 +51,28 @@ class Retelling:
     def read(self, j: int) -> Iterator[str]:
         """The positions that attention read from, block by block."""
         told: list[str] = []
-        for turn in few([t for t in self.playing(role.WEIGHTS) if self.of.attention(t, j)]):
+        turns = [t for t in self.playing(role.WEIGHTS) if self.of.attention(t, j)]
+        for turn in few(turns):
+            where = in_block(turn) + self.stack(turn, turns)
             rows = np.asarray(self.of.weights(turn, j), dtype=float)
             if len(rows) == 1:
-                told.append(f"{self.of.shares(rows[0])}{in_block(turn)}")
+                told.append(f"{self.of.shares(rows[0])}{where}")
             elif len(rows) <= FEW_HEADS:
-                told += [f"{self.most(row)} (head {h}{in_block(turn)})"
+                told += [f"{self.most(row)} (head {h}{where})"
                          for h, row in enumerate(rows, 1)]  # fmt: skip
             else:
                 told.append(f"{self.most(rows.mean(axis=0))} (the mean of {len(rows)} heads"
-                            f"{in_block(turn)})")  # fmt: skip
+                            f"{where})")  # fmt: skip
         if told:
             yield f"Attention read {'; '.join(told)}."
+
+    def stack(self, turn: Turn, turns: Sequence[Turn]) -> str:
+        """`` of A_e``: whose weights a turn makes, where several equations make some.
+
+        An encoder's and a decoder's blocks have equal numbers, and a decoder's two attentions.
+        """
+        several = len({t.equation.name for t in turns}) > 1
+        return f" of {self.of.name(turn)}" * several
 
     def most(self, row: np.ndarray) -> str:
         """The position that a row of weights reads most from, and its share."""

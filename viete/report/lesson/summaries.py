@@ -147,7 +147,7 @@ class Summaries:
         return f"The score of {first} is ${one}$; {second} comes second with ${two}$"
 
     def because(self, best: Number, second: Number, gap: Number) -> str:
-        return f"because ${self.formulas.decimal(best)} > {self.formulas.decimal(second)}$"
+        return self.formulas.compared(self.formulas.near(best), self.formulas.near(second))
 
     def scores(self) -> np.ndarray | None:
         """The scores of the tokens at each position."""
