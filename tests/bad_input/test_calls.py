@@ -97,7 +97,7 @@ INPUTS: list[tuple[str, Callable[[], Any], str]] = [
     ("objects", lambda: M.run([object()], W), "t must be numbers, not object"),
     ("30 digits", lambda: M.run([10**30], W), "t must be numbers"),
     ("one number", lambda: M.run(3, W), "t has 0 axes; it takes 1"),
-    ("ragged", lambda: M.run([[1], [1, 2]], W), "rectangular list"),
+    ("ragged", lambda: M.run([[1], [[1, 2]]], W), "rectangular list"),
     ("three axes", lambda: M.run([[[1]]], W), "t has 3 axes; it takes 1, or 2 with a batch"),
     ("too long", lambda: M.run([1] * 9, W), "t is 9 long, and n is at most 8"),
     ("a set", lambda: M.run({1, 2}, W), "t must be numbers"),

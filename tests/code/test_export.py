@@ -185,7 +185,8 @@ def test_every_line_stands_under_its_equation(card: str, to: str) -> None:
                       flags=re.M)  # fmt: skip
     equations = (*p.forward, *p.more, *(p.backward if to == "numpy" else ()))
     numbers = [int(x) for x in re.findall(r"^ +# \((\d+)\) ", text, re.M)]
-    assert len(numbers) == len(set(numbers)) == len(equations)
+    counted = "over_targets(" in text  # the targets of a text, in an equation of its own
+    assert len(numbers) == len(set(numbers)) == len(equations) + counted
     assert numbers == sorted(numbers)
 
 
@@ -227,7 +228,7 @@ def test_a_script_that_learns_dialogs_and_answers(card: str, tmp_path: Path) -> 
 def test_the_dialog_transformer_is_short() -> None:
     """The document's program in Python, in a page or two of code."""
     lines = vt.read("dialog-transformer").export("numpy").splitlines()
-    assert len(lines) <= 150
+    assert len(lines) <= 160  # nine of them refuse a target outside the vocabulary
     assert len([x for x in lines if x.strip() and not x.strip().startswith("#")]) <= 100
 
 

@@ -57,8 +57,8 @@ def given(form: str) -> dict[str, Any]:
 
 
 @cache
-def wanted(form: str) -> tuple[np.ndarray, np.ndarray]:
-    """PyTorch's losses of each sequence, and the gradient of their mean."""
+def wanted(form: str, over: str = "texts") -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """PyTorch's losses of each sequence, their mean over texts or targets, and its gradient."""
     torch = pytest.importorskip("torch")
     e = torch.from_numpy(E.copy()).requires_grad_()
     each = torch.nn.functional.cross_entropy(
@@ -66,14 +66,16 @@ def wanted(form: str) -> tuple[np.ndarray, np.ndarray]:
     )
     w = torch.from_numpy((Y != -100) * (W if form == "weighted" else 1.0))
     loss = (w * each).sum(1) / w.sum(1) * (2 if form == "with more" else 1)
-    loss.mean().backward()
-    return loss.detach().numpy(), e.grad.numpy()
+    counts = (w.sum(1) if form == "weighted" else torch.from_numpy(Y != -100).sum(1)).double()
+    mean = loss.mean() if over == "texts" else (loss * counts).sum() / counts.sum()
+    mean.backward()
+    return loss.detach().numpy(), mean.detach().numpy(), e.grad.numpy()
 
 
 @pytest.mark.parametrize("form", LOSSES)
 def test_runs_gradients_and_plans(form: str) -> None:
     torch, jax = pytest.importorskip("torch"), pytest.importorskip("jax")
-    loss, gradient = wanted(form)
+    loss, _, gradient = wanted(form)
     model, inputs = card(form), given(form)
     for exact in (False, True):
         run = model.run(X, {"E": E}, **inputs, exact_definitions=exact)
@@ -83,22 +85,24 @@ def test_runs_gradients_and_plans(form: str) -> None:
         np.testing.assert_allclose(np.asarray(run["L"]), loss, rtol=rounding)
         found = np.asarray(run["∂E"]).mean(0)
         np.testing.assert_allclose(found, gradient, rtol=1e-4, atol=rounding)
+    _, mean, gradient = wanted(form, "targets")
     for weights in ({"E": E}, {"E": torch.from_numpy(E)}):
         engine = Engine(model, weights)
-        assert float(engine(X, **inputs)) == pytest.approx(loss.mean(), rel=1e-12)
+        assert float(engine(X, **inputs)) == pytest.approx(float(mean), rel=1e-12)
         np.testing.assert_allclose(np.asarray(engine.gradients["E"]), gradient, atol=1e-14)
 
 
 @pytest.mark.parametrize("form", LOSSES)
 def test_exports(form: str) -> None:
     torch, jax = pytest.importorskip("torch"), pytest.importorskip("jax")
-    loss, gradient = wanted(form)
+    loss, mean, gradient = wanted(form, "targets")
     module = card(form).to_torch({"E": torch.from_numpy(E)})
     inputs = {k: torch.from_numpy(v) for k, v in given(form).items()}
     _, found = module(torch.from_numpy(X), **inputs)
-    assert found.item() == pytest.approx(loss.mean(), rel=1e-12)
+    assert found.item() == pytest.approx(float(mean), rel=1e-12)
     found.backward()
     np.testing.assert_allclose(module.E.grad, gradient, atol=1e-14)
+    _, _, gradient = wanted(form)
     gradients = 0
     for k in range(2):
         rows = {name: v[k] for name, v in given(form).items()}
@@ -139,6 +143,6 @@ def test_a_function_of_the_card_with_a_name_from_the_loss() -> None:
     own = "## Functions\n- $has_target(a, b) = a + b$\n- $share(a, b) = a - b$\n\n## Forward pass"
     text = CARD.replace("## Forward pass", own).replace("@", LOSSES["plain"] + " + 0 * share(1, 1)")
     engine = Engine(vt.read(text), {"E": E}, "L")
-    loss, gradient = wanted("plain")
-    np.testing.assert_allclose(engine(X, y=Y), np.mean(loss), rtol=1e-12)
+    _, mean, gradient = wanted("plain", "targets")
+    np.testing.assert_allclose(engine(X, y=Y), mean, rtol=1e-12)
     np.testing.assert_allclose(engine.gradients["E"], gradient, rtol=1e-9, atol=1e-15)

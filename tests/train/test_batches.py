@@ -312,19 +312,19 @@ def test_what_does_not_fit() -> None:
 def least(given: Batches, steps: int) -> float:
     """The mean loss over batches of a table of how often each token follows each prefix."""
     seen: dict[tuple[int, ...], Counter[int]] = {}
-    texts = 0
+    targets_in_all = 0.0
     for k in range(steps):
         batch = given.batch(k)
         t, y = (batch[x] for x in (given.takes.tokens, given.takes.targets or ""))
         w = batch.get(given.takes.weights or "", np.ones(t.shape))
         for tokens, targets, weights in zip(t.tolist(), y.tolist(), w.tolist(), strict=True):
-            texts += 1
+            targets_in_all += sum(weights)
             for j, (target, weight) in enumerate(zip(targets, weights, strict=True)):
                 if weight:
                     found = seen.setdefault(tuple(tokens[: j + 1]), Counter())
-                    found[target] += weight / sum(weights)
+                    found[target] += weight
     costs = (m * np.log(sum(c.values()) / m) for c in seen.values() for m in c.values())
-    return float(sum(costs)) / texts
+    return float(sum(costs)) / targets_in_all
 
 
 @pytest.mark.parametrize("loss_on", ["all", "assistant"])

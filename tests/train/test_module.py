@@ -357,7 +357,7 @@ def test_ddp_of_one_process() -> None:
 def dropping() -> Any:
     text = bound("gpt2").write()
     new = text.replace("LN}(y^i;", "LN}(dropout(y^i; 0.2);").replace(
-        "A^{i,h} V^{i,h}", "dropout(A^{i,h} V^{i,h}; 0.1)")  # fmt: skip
+        "A^{i,h} V^{i,h}", "dropout(A^{i,h} V^{i,h}; 0.1)", 1)  # fmt: skip
     assert new.count("dropout") == 2
     return with_loss(vt.read(new))
 

@@ -223,13 +223,19 @@ def losses(card: CardData, e: Expr) -> list[Apply]:
     return [x for x in walk(e) if isinstance(x, Apply) and card.library_name(x) in LOSSES]
 
 
+def may_lack_targets(card: CardData) -> frozenset[str]:
+    """The inputs that may be -100 by their range, whatever reads them."""
+    return frozenset(
+        i.name for i in card.inputs if i.low is not None and card.size(i.low) == Size.of(-100)
+    )
+
+
 def targets(card: CardData) -> frozenset[str]:
     """The inputs that are only targets of a loss, and may be -100 by their range.
 
     As in PyTorch, -100 means no target. With ``y ∈ {0, …, V - 1}^n`` every position has a target.
     """
-    inputs = {i.name for i in card.inputs
-              if i.low is not None and card.size(i.low) == Size.of(-100)}  # fmt: skip
+    inputs = may_lack_targets(card)
     found, elsewhere = set[str](), set[str]()
 
     def go(e: Expr) -> None:

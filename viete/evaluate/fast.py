@@ -21,6 +21,7 @@ from viete.analysis.kinds import BIT
 from viete.errors import Text
 from viete.evaluate.array import Arrays
 from viete.evaluate.labelled import COL, ROW, Array, Value, device_of, expand
+from viete.evaluate.memos import remembered
 from viete.graph.evaluator import Env
 from viete.graph.matching import match
 from viete.graph.rules import scope
@@ -189,11 +190,13 @@ def causal(it: FastArrays, args: list[Value]) -> Value:
     n, m = v.size(ROW), v.size(COL)
     if n == 1:  # the last position, which sees all
         return v
-    key = ("hidden", n, m, it.kind)
-    if key not in it.memo:
+
+    def made_hidden() -> Any:
         hidden = np.arange(m)[None, :] > np.arange(n)[:, None] + (m - n)
-        it.memo[key] = hidden if it.numpy else it.xp.asarray(hidden, device=device_of(it.like))
-    hidden = expand(it.xp, it.memo[key], (ROW, COL), v.axes)
+        return hidden if it.numpy else it.xp.asarray(hidden, device=device_of(it.like))
+
+    kept = remembered(it.memo, ("hidden", n, m, it.kind), made_hidden)
+    hidden = expand(it.xp, kept, (ROW, COL), v.axes)
     return made(it.backend.masked(v.array, hidden, v.fresh), v.axes)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from viete.analysis.def_use import losses, targets
+from viete.analysis.def_use import losses, may_lack_targets, targets
 from viete.errors import Text
 from viete.evaluate.execution import execute
 from viete.evaluate.schedule import program
@@ -46,7 +46,7 @@ def count(card: CardData, call: Apply, always: bool) -> Expr | None:
     _, t, *weights = call.args
     if any(x.symbol.kind not in ("input", "dim") for e in call.args[1:] for x in refs(e)):
         return None
-    if not always and not weights and not t.keys & targets(card):
+    if not always and not weights and not t.keys & may_lack_targets(card):
         return None
     there = card.library("has_target", t)
     return Apply("sum", (Apply("had", (weights[0], there)) if weights else there,))

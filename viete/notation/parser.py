@@ -336,7 +336,7 @@ class Parser(NameParser):
             return self.theta(t)
         if text == "e" and self.peek.text == "^":
             return self.node(Apply("exp", (tower(self, self.scripts()),)), t)
-        if text == "e" and self.peek.text not in ("_", "(", "["):
+        if text == "e" and scope.text is not None and self.peek.text not in ("_", "(", "["):
             return self.node(Apply("exp", (Num(Fraction(1)),)), t)
         return self.run(t)
 
