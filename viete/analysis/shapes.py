@@ -23,7 +23,7 @@ from viete.graph.sizes import ONE, Size
 from viete.notation.printer import show
 from viete.notation.tree import CALL, WITH, Apply, Expr, Idx, Ref, walk
 
-MOST_OPERATIONS = 1_000
+MOST_OPERATIONS = 8_000
 MOST_TYPED = 2_000  # formulas of which the types are kept, for each of a few declarations
 
 

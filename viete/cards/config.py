@@ -194,7 +194,7 @@ class Config:
             own = self.alone and (dim.value is not None or dim.at_most is not None)
             needed = keys and not (optional or own or is_derived(card, dim))
             if needed and self.look_up(keys)[1] is None:
-                raise self.missing(keys, dim.name)
+                raise self.missing(of_a_config(card, keys), dim.name)
         for p in card.parameters:
             if p.from_config and not p.value:
                 raise self.missing(given_keys(p), p.name)
@@ -301,6 +301,13 @@ def deeper(found: Any, levels: int) -> bool:
             if isinstance(v, dict | list)
         ]  # fmt: skip
     return bool(inside)
+
+
+def of_a_config(card: CardData, keys: Sequence[str]) -> Sequence[str]:
+    """The keys of a `config.json` among those of all file formats, such as GGUF's llama.…"""
+    kinds = dict(card.facts).get("config model_type", "").split()
+    plain = [k for k in keys if not k.startswith("size ") and k.partition(".")[0] not in kinds]
+    return plain or keys
 
 
 def listed(text: str) -> tuple[list[str], bool]:

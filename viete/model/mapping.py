@@ -13,6 +13,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import pairwise
@@ -62,10 +63,11 @@ def match(card: CardData, file: TensorFile) -> FileMatch:
     older = [
         pair for key, text in card.facts if key == "renamed" for pair in _RENAMED.findall(text)
     ]
-    tried = []
-    for k in range(max([len(layouts(p)) for p in card.parameters], default=1)):
-        wanted = expected_tensors(card, layout=k)
-        tried.append((wanted, *by_file_names(wanted, file, older)))
+    orders = [expected_tensors(card)]
+    for k in range(1, max([len(layouts(p)) for p in card.parameters], default=1)):
+        with suppress(VieteError):  # another format may not hold these sizes: pairs of odd heads
+            orders.append(expected_tensors(card, layout=k))
+    tried = [(wanted, *by_file_names(wanted, file, older)) for wanted in orders]
     wanted, found, prefix = max(tried, key=lambda t: len(t[1]))
     if len(found) < len(wanted):
         own = expected_tensors(card, own=True)
