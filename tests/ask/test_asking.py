@@ -146,6 +146,7 @@ def test_what_is_no_number_has_no_derivative() -> None:
             RUN.ask(question, of=of)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["attention-only-2", "pythia", "gemma2", "mixtral", "t5"])
 def test_the_derivative_of_any_number_by_any_value_is_autograds(name: str) -> None:
     card = tiny(next(path for path in shipped() if Path(path).stem == name))

@@ -70,6 +70,7 @@ def by_hand(run: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*FAMILIES, "bert with a head", "roberta with a head"])
 def test_every_recipe_has_its_value_on_every_family(name: str) -> None:
     family, _, head = name.partition(" ")

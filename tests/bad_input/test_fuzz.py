@@ -141,6 +141,7 @@ def test_formulas(text: str) -> None:
     guarded(vt.read, TINY.replace("x^N W_U", text))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bit", ["(", "{", "[", "\\frac{", "x^", "x_", "^{", "-", "not ", "sqrt ",
                                  "\\sum_h ", "<1,", "⟨", "1 + ", "2 ", "E[0]", "[0]", "x'", "⌈",
                                  "\\begin{cases}1 & 1 \\\\", "tilde{", "table_{j<2}(", "dd",

@@ -90,6 +90,7 @@ def test_a_tree_of_claims_by_hand_in_pytorch() -> None:
     np.testing.assert_allclose(made.model.of_model, (whole[:, 5] - whole[:, 3]).numpy(), atol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["gpt2", "gemma2", "pythia"])
 def test_claims_about_the_number_are_hooks_of_the_last_stream(name: str) -> None:
     """And a value that is made anew is what the whole card makes with these streams put in."""

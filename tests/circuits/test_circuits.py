@@ -296,6 +296,7 @@ def test_what_a_circuit_of_positions_is_held_against_is_a_card(tmp_path: Path) -
         circuits.measured([replace(edges[0], position=6)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SMALL)
 def test_scores_are_autograd_of_split_inputs_and_exact_ones_are_patches(name: str) -> None:
     model = small(name)

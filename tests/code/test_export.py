@@ -147,6 +147,7 @@ def test_a_text_beyond_the_context_is_refused(card: str) -> None:
         jax.jit(names["forward"])(**given, **names["renamed"](weights))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("to", LIBRARIES)
 @pytest.mark.parametrize("card", CARDS)
 def test_the_library_is_all_it_imports(card: str, to: str) -> None:

@@ -75,6 +75,7 @@ def declared(text: str) -> list[str]:
     return re.findall(r"^(?:export )?(?:function\*?|const) (\w+[\w$]*)", bare(text), re.M)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("card", CARDS)
 def test_every_equation_stands_above_its_code_once(card: str) -> None:
     p = prepared(bound(card), loss_of(card), backward=True)

@@ -16,6 +16,7 @@ from viete.train.inputs import loss_equations
 torch = pytest.importorskip("torch")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", shipped(), ids=lambda p: Path(p).stem)
 def test_a_batch_is_the_mean_of_its_sequences(path: str) -> None:
     model = tiny(path)

@@ -86,6 +86,7 @@ def test_steps_of_a_backward_pass_have_reasons_of_their_own() -> None:
     assert all(s["title"].startswith(("The gradient of", "Compute")) for s in backward)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["gemma2", "bert", "symbolic-transformer", "t5"])
 def test_what_a_page_refers_to_is_there(name: str) -> None:
     run, data = plain_page(name)

@@ -33,6 +33,7 @@ def check_operations(run: Questions, data: dict[str, Any]) -> None:
             )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", shipped(), ids=lambda p: Path(p).stem)
 def test_of_shipped_cards(path: str) -> None:
     card = tiny(path)

@@ -194,6 +194,7 @@ QUESTIONS: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_interleaved_pages_equal_separate_ones() -> None:
     """Each question is about the run that it brings, whatever other pages asked before."""
     session, rng = Session.of(MODEL.run(TOKENS)), np.random.default_rng(5)

@@ -69,6 +69,7 @@ def test_on_both_sides_of_the_length(family: str, tmp_path: Path) -> None:
         check(case, small, tmp_path / str(k), rounding=2e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("kind", ["longrope", "yarn"])
 def test_a_gain_that_the_config_gives(family: str, kind: str, tmp_path: Path) -> None:

@@ -255,6 +255,7 @@ SIZES: list[Size] = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "size", "settings"), SIZES, ids=[s[1] for s in SIZES])
 def test_the_count_of_a_published_size(
     kind: str, size: str, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch

@@ -61,6 +61,7 @@ def both(net: Any, tokens: np.ndarray) -> tuple[dict[str, Any], dict[str, Any]]:
     return values | ({"logits": out.logits} if "logits" in out else {}), {"t": t, "a": a}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_against_transformers(case: Case, tmp_path: Path) -> None:
     # Scores that nothing scales down: `transformers` itself is 4e-5 off in float32.

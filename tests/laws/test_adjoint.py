@@ -281,6 +281,7 @@ RATIONAL = """# Linear, ReLU, linear
 """
 
 
+@pytest.mark.slow
 def test_a_rational_card_equals_sympy() -> None:
     sympy = pytest.importorskip("sympy")
     tokens = [2, 0, 1, 0]

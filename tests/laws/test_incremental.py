@@ -403,6 +403,7 @@ STUCK = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FINE)
 def test_cards_with_ways_of_their_own(name: str) -> None:
     functions, body = FINE[name]

@@ -91,6 +91,7 @@ def holds(card: vt.Card, of: str | None, weights: dict[str, Any], inputs: dict[s
                                        err_msg=f"∂{key} after {texts}")  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", shipped(), ids=lambda path: Path(path).stem)
 def test_a_shipped_card(path: str) -> None:
     card = tiny(path)

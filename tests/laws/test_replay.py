@@ -122,6 +122,7 @@ class Forgetful(dict[Any, Any]):
     emptied = False
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_memos_may_be_emptied_at_any_time(data: st.DataObject) -> None:
     """As by a run of another length in another thread."""

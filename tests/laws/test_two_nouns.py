@@ -66,6 +66,7 @@ def same(a: Any, b: Any) -> bool:
     return bool(a == b)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_model_does_what_its_card_does(verb: str, model: vt.Model) -> None:
     assert same(VERBS[verb](model), VERBS[verb](model.card, model.weights))

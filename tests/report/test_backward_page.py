@@ -57,6 +57,7 @@ def test_blocks_are_taken_downwards() -> None:
     assert "∑_h (∂L/∂V^{i,h} W_V^{i,h}ᵀ + ∂L/∂K^{i,h} W_K^{i,h}ᵀ + ∂L/∂Q^{i,h} W_Q^{i,h}ᵀ)" in page
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(shipped()))
 def test_every_card_has_a_page(name: str) -> None:
     model = vt.read(name)

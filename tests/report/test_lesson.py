@@ -296,6 +296,7 @@ def exact_run(name: str, tokens: list[int]) -> ExactRun:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", shipped())
 def test_numbers_put_in_evaluate_to_the_result(name: str) -> None:
     run = exact_run(name, [0, 1])

@@ -60,6 +60,7 @@ def test_halves_on_numpy(dtype: str) -> None:
     assert len(list(model.sample([1, 2], weights, most=3))) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", CAUSAL, ids=lambda p: p.rsplit("/", 1)[-1])
 @pytest.mark.parametrize("kind", ["numpy", "torch"])
 def test_every_causal_card_is_replayed(path: str, kind: str) -> None:

@@ -33,6 +33,7 @@ def answers(run: Path, card: str, *settings: object) -> list[str]:
 EXACT = ["hello!</assistant><eot>", "4</assistant><eot>", "blue</assistant><eot>"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clipping", [BY_ENTRIES, BY_LENGTH], ids=["entries", "length"])
 def test_the_answers_are_exact(tmp_path: Path, clipping: tuple[str, ...]) -> None:
     assert answers(tmp_path, "dialog-transformer", "--steps", 400, *clipping) == EXACT
@@ -70,6 +71,7 @@ def test_the_tour_does_what_it_prints(
     assert len(lines) > 10 and [shlex.split(line)[2:] for line in lines] == done
 
 
+@pytest.mark.slow
 def test_a_part_of_the_tour_is_less_than_a_screen(tmp_path: Path) -> None:
     with chdir(tmp_path):
         parts = viete("tour").out.split("\n━━ ")[1:]
