@@ -47,7 +47,7 @@ CARDS = [
     ("functions in functions in functions", TINY.replace("## Forward", "".join(
         f"- $f_{{{k}}}(x) = {f'f_{{{k - 1}}}(x)' if k else 'x'}$\n" for k in range(900))
         + "\n## Forward").replace("argmax(s)", "f_{899}(argmax(s))").encode(),
-     "nested too deeply"),
+     "with its functions written out"),
     ("sizes that explode", TINY.replace("| $H$ |", "| $z_0$ | $d + H$ | |\n" + "".join(
         f"| $z_{{{k + 1}}}$ | $z_{{{k}}}^8$ | |\n" for k in range(40)) + "| $H$ |").encode(),
      "has more digits than any computer can use"),

@@ -23,7 +23,8 @@ from viete.graph.sizes import ONE, Size
 from viete.notation.printer import show
 from viete.notation.tree import CALL, WITH, Apply, Expr, Idx, Ref, walk
 
-MOST_OPERATIONS = 8_000
+MOST_OPERATIONS = 4_000  # of an equation written out, and of a function, whose calls nest
+MOST_OF_FUNCTION = 1_000
 MOST_TYPED = 2_000  # formulas of which the types are kept, for each of a few declarations
 
 
@@ -283,16 +284,16 @@ def check_inlined(card: CardData) -> None:
                 counts[name] = operations(card.function[name].body)
         return len(nodes) + sum(counts[name] for name in called)
 
-    def check(source: Text, name: str, e: Expr) -> int:
-        if (count := operations(e)) > MOST_OPERATIONS:
+    def check(source: Text, name: str, e: Expr, most: int = MOST_OPERATIONS) -> int:
+        if (count := operations(e)) > most:
             raise source.error(
                 f"with its functions written out, {name} has {count:,} operations; the most is "
-                f"{MOST_OPERATIONS:,}: give a part of it an equation of its own"
+                f"{most:,}: give a part of it an equation of its own"
             )
         return count
 
     for function in card.functions:  # in order, so that a long chain of calls is no deep one
-        counts[function.name] = check(function.text, function.name, function.body)
+        counts[function.name] = check(function.text, function.name, function.body, MOST_OF_FUNCTION)
     for equation in (*card.equations, *card.derived):
         check(equation.text, equation.name, equation.right)
     for claim in card.claims:
