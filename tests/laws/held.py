@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from tests.laws.nearness import close, host
 from tests.laws.programs import Program
 from tests.laws.reference import Reference
 from viete.errors import VieteError
@@ -38,22 +39,6 @@ def sampled(f: Law) -> Law:
 def check(name: str, program: Program) -> None:
     """Raises AssertionError if the law does not hold for the program."""
     (LAWS | SAMPLED)[name](program)
-
-
-def host(x: Any) -> np.ndarray:
-    return np.asarray(x.detach() if isinstance(x, torch.Tensor) else x, np.float64)
-
-
-def close(got: Any, want: Any, what: str, bound: float = 1e-8) -> None:
-    """Equal but for rounding: ``bound`` is relative to the largest entry."""
-    got, want = host(got), host(want)
-    assert got.shape == want.shape, f"{what}: shapes {got.shape} and {want.shape}"
-    finite = np.isfinite(want)
-    assert np.array_equal(got[~finite], want[~finite], equal_nan=True), f"{what}: not finite alike"
-    if finite.any():
-        error = np.max(np.abs(got[finite] - want[finite]))
-        size = max(1.0, float(np.max(np.abs(want[finite]))))
-        assert error <= bound * size, f"{what}: {error:.2e} apart, of {size:.2e}\n{got}\n{want}"
 
 
 def tensors(weights: Mapping[str, np.ndarray]) -> dict[str, torch.Tensor]:

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import viete as vt
+from tests.laws.nearness import close, host
 from tests.laws.reference import Reference
 from tests.laws.strategies import (
     Card,
@@ -36,26 +37,10 @@ jax = pytest.importorskip("jax")
 SHIPPED = pytest.mark.parametrize("path", shipped(), ids=lambda p: Path(p).stem)
 
 
-def host(array: Any) -> np.ndarray:
-    return np.asarray(array.double() if isinstance(array, torch.Tensor) else array, np.float64)
-
-
-def close(a: Any, b: Any, bound: float, what: str = "") -> None:
-    """Equal but for rounding: ``bound`` is relative to the largest entry."""
-    a, b = host(a), host(b)
-    assert a.shape == b.shape, f"{what}: shapes {a.shape} and {b.shape}"
-    finite = np.isfinite(b)
-    assert np.array_equal(a[~finite], b[~finite], equal_nan=True), f"{what}: not finite alike"
-    if finite.any():
-        error = np.max(np.abs(a[finite] - b[finite]))
-        size = max(1.0, float(np.max(np.abs(b[finite]))))
-        assert error <= bound * size, f"{what}: {error:.2e} apart, entries up to {size:.2e}"
-
-
 def same(a: Run, b: Run, bound: float) -> None:
     assert list(a) == list(b)
     for name in b:
-        close(a[name], b[name], bound, name)
+        close(a[name], b[name], name, bound)
 
 
 # The libraries ------------------------------------------------------------------------------------
@@ -116,7 +101,7 @@ def test_half_precision_runs(path: str, dtype: str) -> None:
     for name in found:
         if found[name].dtype.is_floating_point:
             assert found[name].dtype == getattr(torch, dtype), name
-            close(found[name], reference[name], 0.2, name)
+            close(found[name], reference[name], name, 0.2)
 
 
 # Batches, parts and prefixes ----------------------------------------------------------------------
@@ -132,7 +117,7 @@ def test_a_batch_is_each_sequence_by_itself(card: Card) -> None:
             whole = together[name]
             # What depends on no input (a table of positions) has no batch.
             part = whole[k] if whole.ndim > alone[name].ndim else whole
-            close(part, alone[name], 1e-12, name)
+            close(part, alone[name], name, 1e-12)
 
 
 @given(st.data())
@@ -152,7 +137,7 @@ def test_a_causal_card_sees_no_later_token(card: Card, n: int) -> None:
     t = card.given()["t"]
     whole = run(card.model, t, card.weights(), names=["logits"])["logits"]
     part = run(card.model, t[:n], card.weights(), names=["logits"])["logits"]
-    close(part, whole[:n], 1e-12)
+    close(part, whole[:n], bound=1e-12)
 
 
 # Members and formulas -----------------------------------------------------------------------------
@@ -193,7 +178,7 @@ def by_hand(world: World, e: Expr, kind: str) -> None:
         wanted = np.stack(np.broadcast_arrays(*parts))
     else:
         wanted = hand.of(e, {})
-    close(found, wanted, 1e-9, show(e))
+    close(found, wanted, show(e), 1e-9)
 
 
 @pytest.mark.filterwarnings("ignore::viete.errors.ConventionWarning")
@@ -237,7 +222,7 @@ def as_read(model: vt.Card, weights: dict[str, np.ndarray], given: dict[str, Any
     """Every value of a run, beside a second reading that takes none of them from it."""
     made, hand = run(model, None, weights, **given), Reference(model, weights, given)
     for name in made:
-        close(made[name], hand.whole(name), 1e-10, name)
+        close(made[name], hand.whole(name), name, 1e-10)
 
 
 @given(cards())
