@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from string import ascii_lowercase
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,7 @@ def follows_as_factor(parser: Parser) -> bool:
         return False
     tokens = inside(parser, parser.pos + 1)
     numbers = any(a.kind == b.kind == "num" for a, b in pairwise(tokens))
-    return numbers or any(True for _ in top_level(tokens, ";"))
+    return numbers or next(top_level(tokens, ";"), None) is not None
 
 
 def inside(parser: Parser, start: int) -> list[Token]:
@@ -71,8 +71,11 @@ def chosen(letter: str, values: list[Expr]) -> Expr:
 def entries(parser: Parser, tokens: list[Token]) -> list[Expr]:
     """The entries of a row: what spaces or commas outside brackets separate."""
     commas = {*top_level(tokens, ",")}
-    apart = [k for k in range(1, len(tokens)) if tokens[k - 1].end < tokens[k].start]
-    begins = commas | {k for k in apart if is_outside(tokens, k)}
+    depths = accumulate((x.text in CLOSERS) - (x.text in CLOSED) if x.kind == "op" else 0
+                        for x in tokens)  # fmt: skip
+    gaps = (depth == 0 and x.end < y.start
+            for depth, (x, y) in zip(depths, pairwise(tokens), strict=False))  # fmt: skip
+    begins = commas | {k for k, gap in enumerate(gaps, 1) if gap}
     found: list[list[Token]] = [[]]
     for k, token in enumerate(tokens):
         if k in begins:
@@ -80,11 +83,6 @@ def entries(parser: Parser, tokens: list[Token]) -> list[Expr]:
         if k not in commas:
             found[-1].append(token)
     return [entry(parser, x) for x in found if x]
-
-
-def is_outside(tokens: list[Token], k: int) -> bool:
-    """Whether no bracket is open before the token."""
-    return sum((x.text in CLOSERS) - (x.text in CLOSED) for x in tokens[:k] if x.kind == "op") == 0
 
 
 def entry(parser: Parser, tokens: list[Token]) -> Expr:
