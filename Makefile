@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 help:
 	@echo 'make tour    see what Viète does (sets itself up: about half a minute, the first time)'
-	@echo 'make test    before every change (the aim is 4 minutes; it takes about 8): lint, types, docs, wheel, pytest'
+	@echo 'make test    before every change (the aim is 4 minutes; it takes about 8): lint, types, links, wheel, pytest'
 	@echo 'make quick   the laws with few examples, and one of everything'
 	@echo 'make all     everything: make test with all that is slow, every card and every combination,'
 	@echo '             and notebooks, browser, tex (the hosted workflow runs this)'
