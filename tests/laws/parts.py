@@ -281,16 +281,20 @@ def loss(w: Writer, x: Named, tokens: bool) -> None:
 
 
 def number_of(w: Writer, x: Named) -> str:
-    """A number that depends on all of a value."""
+    """A number that depends on all of a value, and perhaps on all its blocks."""
     at = [w.index(s, x, {}) if s not in RANGES else s for s in x.slots]
+    letter, first, last = w.loops.get(x.slots[0] if x.slots else "", ("", 1, ""))
+    blocks = bool(letter) and at[0] == last and x.first >= first
+    if blocks:
+        at[0] = letter
     v = x.at(*(k or "1" for k in at))
     one = f"tanh({v})"
     if x.shape:
         one = f"mean({one})" if len(x.shape) == 1 else (
             f"mean_{{j=0}}^{{{x.shape[0]}-1}}(mean({one}[j]))")  # fmt: skip
-    for letter in [s for s in x.slots if s in RANGES]:
-        one = rf"(sum_{letter}({one}))"
-    return one
+    for own in [s for s in x.slots if s in RANGES]:
+        one = rf"(sum_{own}({one}))"
+    return f"(max_{{{letter}={first}}}^{{{last}}}({one}))" if blocks else one
 
 
 def page(w: Writer) -> str:

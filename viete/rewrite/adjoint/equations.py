@@ -55,7 +55,8 @@ class BackwardEquations:
                 plain = self.simple(plain, c, kind, symbol)
                 return Apply("where", (test, plain, other) if holds else (test, other, plain))
         core = e.args[0] if isinstance(e, Apply) and e.op in ("neg", "T") else e
-        if isinstance(core, Ref | Num) or not self.type(e, c).shape:
+        blocks = e.binders & self.model.loop_letters  # which nothing under them may bind again
+        if isinstance(core, Ref | Num) or not (blocks or self.type(e, c).shape):
             return e
         loop = c.loop
         if (e, loop) in self.named:
