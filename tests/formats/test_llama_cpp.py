@@ -72,6 +72,19 @@ def test_a_llama(tied: bool, tmp_path: Path) -> None:
     assert ("W_U" in model.weights) != tied
 
 
+@pytest.mark.parametrize("kind", ["qwen2", "gemma", "gpt2", "bert", "olmo2"])
+def test_another_family_is_refused_in_a_sentence(kind: str, tmp_path: Path) -> None:
+    out = gguf.GGUFWriter(tmp_path / "model.gguf", kind)
+    out.add_block_count(2)
+    out.add_tensor("token_embd.weight", np.zeros((19, 24), np.float32))
+    out.write_header_to_file()
+    out.write_kv_data_to_file()
+    out.write_tensors_to_file()
+    out.close()
+    with pytest.raises(vt.VieteError, match=rf"those of llama\.cpp, such as {kind}\.block_count"):
+        vt.load(tmp_path / "model.gguf")
+
+
 def test_experts_are_no_llama(tmp_path: Path) -> None:
     converted(tmp_path / "model.gguf", False, llama_experts=8)
     with pytest.raises(vt.VieteError, match=r"llama\.experts is 8"):

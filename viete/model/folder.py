@@ -165,6 +165,15 @@ def card_for(config: Config) -> Path:
     _, kind = config.look_up(["model_type"])
     cards = families()
     if isinstance(kind, str) and kind in cards:
+        own = config.values.get(kind)  # as GGUF has them
+        keys = [f"{kind}.{word(key):.40}" for key in own] if isinstance(own, Mapping) else []
+        text = cards[kind].read_text("utf-8") if keys else ""
+        if keys and not any(key in text for key in keys):
+            raise VieteError(
+                f"{config.name}: its settings are those of llama.cpp, such as {keys[0]}, and the "
+                f"card of {kind} knows those of transformers: open the folder that the file was "
+                f"made from, or give a card with these keys in its column config"
+            )
         return cards[kind]
     for key, path in by_tensors().items():
         if kind is None and config.look_up([key])[1] == "there":
