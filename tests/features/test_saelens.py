@@ -12,6 +12,7 @@ import pytest
 from safetensors.numpy import save_file
 
 import viete as vt
+from tests.laws.strategies import random_weights
 from viete.model.coders import read_coders
 from viete.report.attribution_json import read_attribution
 
@@ -83,22 +84,25 @@ def forward(w: dict[str, np.ndarray], c: dict[str, Any], x: np.ndarray) -> np.nd
     return out + x @ w["W_skip"].T if "W_skip" in w else out
 
 
-@pytest.mark.parametrize(
-    "config",
-    [
-        {"architecture": "standard"},
-        {"architecture": "gated"},
-        {"architecture": "standard", "normalize_activations": "layer_norm"},
-        {"architecture": "jumprelu", "normalize_activations": "constant_norm_rescale"},
-        {"architecture": "standard", "normalize_activations": "expected_average_only_in",
-         "norm_scaling_factor": 0.7},
-        {"architecture": "topk", "k": 3, "rescale_acts_by_decoder_norm": True},
-        {"architecture": "standard", "finetuning_scaling_factor": True},
-        {"architecture": "skip_transcoder"},
-        {"architecture": "jumprelu_skip_transcoder", "normalize_activations": "layer_norm"},
-    ],
-    ids=lambda c: "-".join(map(str, c.values())),
-)  # fmt: skip
+KINDS: list[dict[str, Any]] = [
+    {"architecture": "standard"},
+    {"architecture": "gated"},
+    {"architecture": "standard", "normalize_activations": "layer_norm"},
+    {"architecture": "jumprelu", "normalize_activations": "constant_norm_rescale"},
+    {"architecture": "standard", "normalize_activations": "expected_average_only_in",
+     "norm_scaling_factor": 0.7},
+    {"architecture": "topk", "k": 3, "rescale_acts_by_decoder_norm": True},
+    {"architecture": "standard", "finetuning_scaling_factor": True},
+    {"architecture": "skip_transcoder"},
+    {"architecture": "jumprelu_skip_transcoder", "normalize_activations": "layer_norm"},
+]  # fmt: skip
+
+
+def said(config: dict[str, Any]) -> str:
+    return "-".join(map(str, config.values()))
+
+
+@pytest.mark.parametrize("config", KINDS, ids=said)
 def test_every_kind_of_folder(tmp_path: Path, model: vt.Model, config: dict[str, Any]) -> None:
     if "transcoder" in config["architecture"]:
         hooks = {"hook_name": "blocks.1.hook_resid_mid", "hook_name_out": "blocks.1.hook_mlp_out"}
@@ -111,6 +115,83 @@ def test_every_kind_of_folder(tmp_path: Path, model: vt.Model, config: dict[str,
     plain = model.run(TEXT)
     np.testing.assert_allclose(run["logits"], plain["logits"], atol=1e-9)
     np.testing.assert_allclose(run["decoded^2"], forward(w, config, plain[reads]), atol=1e-9)
+
+
+HEADS = "blocks.1.attn.hook_z"
+BARE = """# Heads
+
+## Dimensions
+
+| symbol | value |
+| --- | --- |
+| $d$ | 8 |
+| $k$ | 4 |
+| $V$ | 11 |
+| $N$ | 2 |
+| $H$ | 2 |
+| $n$ | $≤ 16$ |
+| $h$ | $1, …, H$ |
+
+## Inputs
+
+- $t ∈ \\{0, …, V-1\\}^n$
+
+## Parameters
+
+| symbol | shape |
+| --- | --- |
+| $W_E$ | $V × d$ |
+| $W_V^{i,h}$ | $d × k$ |
+| $W_O^{i,h}$ | $k × d$ |
+
+## Forward pass
+
+1. $x^0 = W_E[t]$
+
+For $i = 1, …, N$:
+
+2. $V^{i,h} = x^{i-1} W_V^{i,h}$
+3. $A^{i,h} = softmax(causal(x^{i-1} {x^{i-1}}^⊤))$
+4. $x^i = x^{i-1} + \\sum_h A^{i,h} V^{i,h} W_O^{i,h}$
+"""
+
+
+@pytest.mark.parametrize(
+    ("card", "config"),
+    [*(("gpt2", c) for c in KINDS[:7]), *(("llama", c) for c in KINDS[1:3])],
+    ids=lambda x: x if isinstance(x, str) else said(x),
+)
+def test_features_of_all_heads_together(card: str, tmp_path: Path, config: dict[str, Any]) -> None:
+    """On hook_z: the heads side by side; and each head then reads its part of what is decoded."""
+    sizes = SIZES if card == "gpt2" else {**SIZES, "H": 4, "G": 2}
+    bound = vt.read(card).bind(**sizes)
+    model = bound.with_weights(random_weights(bound, 3))
+    metadata = {"hook_name": HEADS, "reshape_activations": "hook_z"}
+    w = written(tmp_path / "sae", {**config, **metadata})
+    run, plain = (m.run(TEXT) for m in (model.put(read_coders(tmp_path / "sae")), model))
+    np.testing.assert_allclose(run["logits"], plain["logits"], atol=1e-9)
+    heads = plain["z^{2,h}"]
+    together = np.concatenate(list(heads), axis=-1)
+    decoded = forward(w, config, together)
+    np.testing.assert_allclose(run["decoded^2"], decoded, atol=1e-9)
+    alone = model.put(read_coders(tmp_path / "sae")).put("error^i = 0").run(TEXT)
+    parts = np.stack(np.split(decoded, len(heads), axis=-1))
+    np.testing.assert_allclose(alone["z^{2,h}"], parts, atol=1e-9)
+    changes = ", ".join(f"z^{{2,{h}}} = p{h}" for h in range(1, len(parts) + 1))
+    given = {f"p{h}": part for h, part in enumerate(parts, 1)}
+    replaced = plain.ask(f"logits with {changes}", **given)
+    np.testing.assert_allclose(alone["logits"], replaced, atol=1e-9)
+
+
+def test_features_of_heads_that_a_card_does_not_name(tmp_path: Path) -> None:
+    card = vt.read(BARE)
+    model = card.with_weights(random_weights(card, 3))
+    w = written(tmp_path / "sae", {"architecture": "standard", "hook_name": HEADS})
+    plain, run = model.run(TEXT), model.put(read_coders(tmp_path / "sae")).run(TEXT)
+    together = np.concatenate([plain[f"A^{{2,{h}}} V^{{2,{h}}}"] for h in (1, 2)], axis=-1)
+    decoded = forward(w, {"architecture": "standard"}, together)
+    np.testing.assert_allclose(run["decoded_{attn,z}^2"], decoded, atol=1e-9)
+    np.testing.assert_allclose(run["x^2"], plain["x^2"], atol=1e-9)
 
 
 ODD = [1, -3, 1.5, True, [], {}, "\u2028", None, float("nan"), float("inf"), 10**400, [[1]]]

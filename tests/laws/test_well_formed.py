@@ -11,13 +11,14 @@ from hypothesis import given
 import viete as vt
 from tests.laws.strategies import Card, cards, shipped, tiny
 from viete.analysis.well_formed import check_well_formed
-from viete.errors import VieteError
+from viete.errors import Text, VieteError
 from viete.graph.distinct import distinct
 from viete.graph.rules import rewrite, rules
 from viete.notation.tree import Apply, Bind, Expr, Idx, Ref, Symbol, num
 from viete.rewrite.adjoint.double_where import double_where
 from viete.rewrite.folding import folded
 from viete.rewrite.incremental import derived
+from viete.rewrite.joining import heads_joined
 from viete.rewrite.padding import padded
 from viete.rewrite.relevance import relevance
 from viete.rewrite.renaming import joined
@@ -30,6 +31,14 @@ def coded(m: vt.Card) -> vt.Card:
         raise VieteError("no MLP")
     v, made = m.symbols["v^i"].member, m.symbols["m^i"].member
     return transcoded(m, Coding(6, v, made, "jumprelu", across=True, skip=True))
+
+
+def with_heads_together(m: vt.Card) -> vt.Card:
+    """A card with its values of heads side by side."""
+    found = next((k for k in m.symbols if k.startswith("V^{i,")), None)
+    if found is None:
+        raise VieteError("no heads")
+    return heads_joined(m, m.symbols[found].member, Text(found))[0]
 
 
 REWRITINGS: dict[str, Callable[[vt.Card], vt.Card]] = {
@@ -45,6 +54,7 @@ REWRITINGS: dict[str, Callable[[vt.Card], vt.Card]] = {
     "recognised": lambda m: rewrite(m, rules("rewrite", "recognition.md"))[0],
     "incremental padded": lambda m: derived(padded(m)).model,
     "coded": coded,
+    "heads together": with_heads_together,
     "beside itself": lambda m: joined(m, m, ())[0],
     "beside itself, of the same sizes": lambda m: joined(m, m, {*m.sizes, *m.ranges})[0],
 }

@@ -12,11 +12,13 @@ from viete.errors import Text, VieteError
 from viete.evaluate.schedule import program
 from viete.graph.card import CardData
 from viete.graph.dependence import offset
+from viete.model.named_values import named_values
 from viete.model.names import Names
 from viete.model.places import place_of
 from viete.notation.parser import parse
 from viete.notation.printer import show
 from viete.notation.tree import Apply, Expr, Idx, Num, Ref, num, transform
+from viete.rewrite.joining import heads_joined
 from viete.rewrite.simplify import simplified
 from viete.rewrite.transcoding import Coding, transcoded
 
@@ -59,7 +61,8 @@ class Coders:
 
         Raises VieteError for a place that the card does not have, and for sizes that do not fit.
         """
-        reads, writes = self.place(card, self.reads), self.place(card, self.writes)
+        card, reads = self.place(card, self.reads)
+        card, writes = (card, reads) if self.writes == self.reads else self.place(card, self.writes)
         if not isinstance(writes, Ref):
             raise VieteError(
                 f"features replace a value that has an equation; {self.writes} has none"
@@ -124,7 +127,23 @@ class Coders:
             raise VieteError(f"{self.source} has features of block {there}, and not of block {at}")
         return {k: found}
 
-    def place(self, card: CardData, name: str) -> Expr:
+    def place(self, card: CardData, name: str) -> tuple[CardData, Expr]:
+        """A value of the card by its name, with the letter of its blocks; heads side by side.
+
+        The card is one in which they are a value.
+        """
+        e, text = self.value(card, name), Text(name, "<features>")
+        if e.free <= card.loop_letters:
+            return card, e
+        if not isinstance(e, Ref):
+            e = next((d.left for d in card.derived if d.right == e), e)
+        if not isinstance(e, Ref):
+            found = named_values(Names(card), [f"blocks.{{l}}.{name}"])
+            card, e = found.model, found.formulas[f"blocks.{{l}}.{name}"]
+        assert isinstance(e, Ref)
+        return heads_joined(card, e, text)
+
+    def value(self, card: CardData, name: str) -> Expr:
         """A value of the card by its name, with the letter of its blocks."""
         names = Names(card)
         whole = f"blocks.{{l}}.{name}"
