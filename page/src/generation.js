@@ -6,8 +6,8 @@ import { button } from "./dom.js";
 
 /** @param {Context} ctx @param {EditsStore} edits */
 export function goOn(ctx, edits) {
-  const { scores } = ctx.data.tokens;
-  if (!scores) return null;
+  const { scores, next } = ctx.data.tokens;
+  if (!scores || !next) return null; // such as BERT, which scores every token in its place
   return button("Continue", () => {
     const value = ctx.values.best(scores, "decimal");
     if (!value) return ctx.tell(`This page does not store ${scores}.`);

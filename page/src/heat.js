@@ -1,6 +1,6 @@
 /** A matrix as a heat map: one canvas, labels beside it, the entry under the pointer in words. */
 import { el } from "./dom.js";
-import { largest } from "./matrix.js";
+import { largest, tint } from "./matrix.js";
 import { short } from "./numbers.js";
 
 /** @typedef {import("./values.js").Value} Value */
@@ -79,7 +79,7 @@ function paint(canvas, value, slice, scale) {
   for (let k = 0; k < rows * columns; k++) {
     const x = numbers[(from + Math.floor(k / columns)) * value.columns + (k % columns)];
     const end = x < 0 ? down : up;
-    const share = Number.isFinite(x) ? Math.min(1, Math.abs(x) / (scale || 1)) : 0;
+    const share = tint(x, scale);
     for (let c = 0; c < 3; c++) image.data[4 * k + c] = zero[c] + (end[c] - zero[c]) * share;
     image.data[4 * k + 3] = Number.isFinite(x) ? 255 : 60;
   }

@@ -51,7 +51,7 @@ function entry(value, index, scale, picked) {
   const x = value.at(index);
   const cell = el("td", { role: "gridcell", tabindex: "-1", title: full(x), "data-at": index.join(",") }, typedAt(value, index, value.columns > 5));
   if (typeof x === "number" && Number.isFinite(x) && scale > 0) {
-    cell.style.setProperty("--strength", (Math.abs(x) / scale).toFixed(3));
+    cell.style.setProperty("--strength", tint(x, scale).toFixed(3));
     cell.classList.add(x < 0 ? "negative" : "positive");
   }
   if (picked.entry && same(picked.entry, index)) cell.setAttribute("aria-selected", "true");
@@ -110,6 +110,9 @@ const indexOf = (cell) => (cell.dataset.at ? cell.dataset.at.split(",").map(Numb
 
 /** @param {number[]} a @param {number[]} b */
 export const same = (a, b) => a.length === b.length && a.every((x, k) => x === b[k]);
+
+/** How much of its full tint an entry has. @param {number} x @param {number} scale  of `largest` */
+export const tint = (x, scale) => (Number.isFinite(x) && scale > 0 ? Math.min(1, Math.abs(x) / scale) : 0);
 
 /** The size that is fully tinted: the largest of an entry, 1 for shares of 1, 0 for none, as of token ids. @param {Value} value @param {number} [slice] */
 export function largest(value, slice) {

@@ -20,7 +20,7 @@ const MOST_BYTES = 8e6; // of a value that is loaded without being asked for
 export function forms(ctx, value) {
   const found = [];
   if (value.rows * value.columns <= MOST_CELLS * 4) found.push({ name: "numbers", title: "Numbers" });
-  if (!value.exact && value.size > 1) found.push({ name: "heat", title: "Heat map" });
+  if (!value.exact && !value.whole && value.size > 1) found.push({ name: "heat", title: "Heat map" });
   if (isPattern(value) && value.columns <= 64) found.push({ name: "arcs", title: "Arcs" });
   if (overVocabulary(value, ctx.data.tokens.vocabulary, ctx.symbolOf(value.member) === ctx.data.tokens.scores)) found.push({ name: "bars", title: "Bars" });
   return found.length ? found : [{ name: "heat", title: "Heat map" }];

@@ -14,14 +14,17 @@ import viete as vt
 from tests.command_line import viete
 from viete.explore.data import page_data
 from viete.explore.session import Session
+from viete.report.lesson.making import lesson
 from viete.report.lesson.telling import Teller
 
 ROOT = Path(__file__).resolve().parents[2]
+SMALL_T5 = {"V": 3, "N": 2, "N_e": 2, "H": 2, "d": 4, "d_k": 2, "n_b": 4, "D": 4, "d_f": 4}
 SMALL = {"V": 5, "d": 4, "N": 2, "H": 2, "d_f": 4, "n_max": 8}
 ANSWERS = """
 globalThis.document = { createElement: () => ({}) };
 const { powers } = await import("./page/src/numbers.js");
-const { largest } = await import("./page/src/matrix.js");
+const { largest, tint } = await import("./page/src/matrix.js");
+const { goOn } = await import("./page/src/generation.js");
 const { overVocabulary } = await import("./page/src/bars.js");
 const { Value } = await import("./page/src/values.js");
 const words = ["a", "b", "c"];
@@ -30,6 +33,8 @@ const wide = value([1, 2, 3, 4, 5, 6]), shares = value([0, 0.5, 0.5, 1, 0, 0]);
 console.log(JSON.stringify({
   powers: ["e^0.3775", "e^−2", "2·e^(1 + x) + 1", "e^1.5e−3", "e^x"].map(powers),
   tint: [value([0, 1, 2, 0, 1, 2], true), value(Array(6).fill(1 / 3)), wide].map((x) => largest(x)),
+  shade: [tint(2, 0), tint(-1, 2), tint(NaN, 2)],
+  goesOn: goOn({ data: { tokens: { scores: "logits", next: false } } }),
   bars: [[wide, false], [wide, true], [shares, false]].map(([x, s]) => overVocabulary(x, words, s)),
 }));
 """
@@ -43,6 +48,8 @@ def test_what_the_page_raises_shades_and_calls_probabilities() -> None:
         "powers": [["e", "^0.3775", ""], ["e", "^−2", ""], ["2·e", "^(1 + x)", " + 1"],
                    ["e", "^1.5e−3", ""], ["e", "^x", ""]],
         "tint": [0, 1, 6],  # token ids have none, and a uniform pattern is no full tint
+        "shade": [0, 0.5, 0],
+        "goesOn": None,  # BERT has scores of tokens, and none of the next one
         "bars": [False, True, True],  # ∂logits and W_U are as wide, and no scores
     }  # fmt: skip
 
@@ -58,16 +65,33 @@ def test_only_a_causal_model_predicts_the_next_token(name: str, causal: bool) ->
     assert values[item]["whole"] and "whole" not in values["logits"]
     told = " ".join(Teller(run, "unicode", 6).lesson().intro)
     assert ("next" in told) is causal
+    longer = run.of.run([1, 0, 1, 1, 0, 1, 0])
+    said = " ".join(Teller(longer, "unicode", 6).about_positions())
+    assert said and ("next token" in said) is causal
     assert "≈" in " ".join(Teller(run, "unicode", 6).lesson().predicted)
 
 
-def test_shares_say_whose_they_are() -> None:
-    sizes = {"V": 3, "N": 2, "N_e": 2, "H": 2, "d": 4, "d_k": 2, "n_b": 4, "D": 4, "d_f": 4}
-    run = vt.read("t5").bind(**sizes).with_weights(seed=0).run([1, 0], t=[1, 0])
+def test_shares_and_terms_say_whose_they_are() -> None:
+    run = vt.read("t5").bind(**SMALL_T5).with_weights(seed=0).run([1, 0], t=[1, 0])
     told = Teller(run, "unicode", 6).lesson()
     heads = re.findall(r"\((head \d[^)]*)\)", " ".join(told.way))
     assert heads and len(heads) == len(set(heads))
     assert "2 stacks, of 2 and 2 blocks" in " ".join(told.intro)
+    (added,) = [s for s in told.way if s.startswith("The attention output was added")]
+    rows = re.findall(r"about \([^)]*\) (in [^,]*?)(?:,| and|\.)", added)
+    assert len(rows) == len(set(rows)) == 4  # a decoder has two attentions in each block
+
+
+def test_a_lesson_marks_what_it_rounds() -> None:
+    card = vt.read("t5").bind(**{**SMALL_T5, "N": 1, "N_e": 1, "H": 1})
+    told = lesson(card, [1, 0], card.with_weights(seed=0).weights, inputs={"t": [1, 0]})
+    steps = [s for part in told.parts for s in part.steps]
+    lines = [x for s in steps for column in s.sides for x in column.lines]
+    exact = [side for x in lines for side in x.sides] + [c for s in steps for r in s.register
+                                                        for c in r.cells]  # fmt: skip
+    assert len(exact) > 50 and any("…" in x for x in exact)
+    assert [x for x in exact if re.search(r"\d\.\d+(?![\d…])", x)] == []
+    assert "per cent are rounded" in " ".join(told.numbers)
 
 
 @pytest.mark.parametrize("right", ["1/2", "x_{0,0}", "n"])

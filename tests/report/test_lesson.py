@@ -179,7 +179,7 @@ def test_the_reference_at_position_1() -> None:
     assert found.way == [
         "Position 1 (`b`) started as the row of its token in $E$ plus row 1 of $P$.",
         "Attention read 27% from position 0 (`a`) and 73% from position 1 (`b`).",
-        "The attention output was added to its row: (1, 0.731).",
+        "The attention output was added to its row: about (1, 0.731).",
         "The MLP output was added to its row: (1, 0).",
     ]
 

@@ -16,7 +16,7 @@ from viete.meanings.exact.decimals import enclosure
 from viete.meanings.exact.entry_writer import DOTS, LONG, EntryWriter
 from viete.meanings.exact.factoring import simplest
 from viete.meanings.exact.numbers import Number
-from viete.meanings.exact.spelling import E, short
+from viete.meanings.exact.spelling import E, first_digits, short
 from viete.meanings.exact.unevaluated import Unevaluated
 from viete.notation.mathml import MathML, attribute, enclosed, with_signs
 from viete.notation.printer import Printer, printer, show
@@ -154,12 +154,12 @@ class NumberFormulas:
         return exact, self.row([self.decimal(x) for x in entries], scalar)
 
     def brief(self, entries: Any, scalar: bool) -> str:
-        """A row in little space: exact where that is short, else its first digits."""
+        """A row in little space: exact where that is short, else cut off after three digits."""
         exact, _ = self.value(entries, scalar)
         if exact and len(visible(exact)) <= BRIEF:
             return exact
-        few = NumberFormulas(self.style, min(3, self.digits), self.heads)
-        shown = [few.decimal(x) for x in entries]
+        few = type(self)(self.style, min(3, self.digits), self.heads)
+        shown = [few.cut_off(x) for x in entries]
         if len(shown) > FEW:
             shown = [*shown[: FEW - 1], self.e(DOTS), shown[-1]]
         return self.row(shown, scalar)
@@ -201,6 +201,10 @@ class NumberFormulas:
         about = r"\approx " if self.style == "latex" else "≈ "
         return about * self.is_rounded(x) + self.decimal(x)
 
+    def cut_off(self, x: Any) -> str:
+        """The first digits of a number, with … for the rest: nothing is rounded."""
+        return self.e(first_digits(x, self.digits)) if self.is_rounded(x) else self.decimal(x)
+
     def compared(self, more: str, less: str) -> str:
         """Why one number is greater than another: ``because $3 > 2$``."""
         if not any(sign in more + less for sign in ("≈", r"\approx")):
@@ -228,6 +232,9 @@ class Decimals(NumberFormulas):
 
     def exact(self, x: Any) -> str | None:
         return None if isinstance(x, Number) else super().exact(x)
+
+    def cut_off(self, x: Any) -> str:
+        return self.decimal(x)
 
     def writer(self, known: Collection[int]) -> EntryWriter:
         return DecimalWriter(self.digits, known)

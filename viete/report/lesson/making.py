@@ -160,6 +160,8 @@ class Maker(Teller):
             "Every number is exact: nothing is rounded. A number with a root or a power of e is "
             f"followed by ≈ and its first {self.formulas.digits} digits, which are proven. A "
             "number that is too long to read is cut off after some digits, with … for the rest."
+            + " Only the shares that are told in per cent are rounded."
+            * any(role.WEIGHTS in self.words.roles(t.equation) for t in self.turns)
             + " A sum of more than three products leaves out the products that are 0."
             * self.has_long_sums()
         ]

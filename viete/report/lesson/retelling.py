@@ -53,7 +53,7 @@ class Retelling:
         told: list[str] = []
         turns = [t for t in self.playing(role.WEIGHTS) if self.of.attention(t, j)]
         for turn in few(turns):
-            where = in_block(turn) + self.stack(turn, turns)
+            where = self.where(turn, turns)
             rows = np.asarray(self.of.weights(turn, j), dtype=float)
             if len(rows) == 1:
                 told.append(f"{self.of.shares(rows[0])}{where}")
@@ -66,13 +66,14 @@ class Retelling:
         if told:
             yield f"Attention read {'; '.join(told)}."
 
-    def stack(self, turn: Turn, turns: Sequence[Turn]) -> str:
-        """`` of A_e``: whose weights a turn makes, where several equations make some.
+    def where(self, turn: Turn, turns: Sequence[Turn]) -> str:
+        """`` in block 2``, or `` in A_c^2`` where several equations of a block play one part.
 
-        An encoder's and a decoder's blocks have equal numbers, and a decoder's two attentions.
+        An encoder's and a decoder's blocks have equal numbers, and a decoder has two attentions.
         """
-        several = len({t.equation.name for t in turns}) > 1
-        return f" of {self.of.name(turn)}" * several
+        if len({t.equation.name for t in turns}) > 1:
+            return f" in {self.of.name(turn)}"
+        return in_block(turn)
 
     def most(self, row: np.ndarray) -> str:
         """The position that a row of weights reads most from, and its share."""
@@ -84,15 +85,19 @@ class Retelling:
         sums = {t.makes: found for t in self.playing(role.RESIDUAL)
                 if (found := self.terms(t, j)) is not None}  # fmt: skip
         told: dict[str, list[str]] = {}
+        alike: dict[str, list[Turn]] = {}  # by what they add
         for turn in few([t for t in self.turns if t.makes in sums]):
-            kept, more = sums[turn.makes]
-            if len(more) <= SHORT:
-                size = "(" + ", ".join(f"{x:.3g}".replace("-", "−") for x in more) + ")"
-            else:
-                size = f"{length(more) / max(length(kept), 1e-300):.2g} times"
-            parts = told.setdefault(self.words.added(turn.equation), [])
-            size += " as long as that row" if len(more) > SHORT and not parts else ""
-            parts.append(f"{size}{in_block(turn)}")
+            alike.setdefault(self.words.added(turn.equation), []).append(turn)
+        for what, turns in alike.items():
+            for turn in turns:
+                kept, more = sums[turn.makes]
+                if len(more) <= SHORT:
+                    size = listed_row(more)
+                else:
+                    size = f"about {length(more) / max(length(kept), 1e-300):.2g} times"
+                parts = told.setdefault(what, [])
+                size += " as long as that row" if len(more) > SHORT and not parts else ""
+                parts.append(f"{size}{self.where(turn, turns)}")
         for what, parts in told.items():
             verb = "were" if " and " in what else "was"
             yield f"{capital(what)} {verb} added to its row: {listed(parts)}."
@@ -113,6 +118,13 @@ class Retelling:
         """The row of one position, as floats."""
         array = np.asarray(host(self.run.arrays.array(self.run.store[member])))
         return np.asarray(array[j], dtype=float)
+
+
+def listed_row(row: np.ndarray) -> str:
+    """``(1, 0)``, or ``about (0.333, 0.667)`` where digits are rounded."""
+    shown = [f"{x:.3g}" for x in row]
+    about = "about " * any(float(s) != x for s, x in zip(shown, row, strict=True))
+    return f"{about}({', '.join(shown)})".replace("-", "−")
 
 
 def length(row: np.ndarray) -> float:

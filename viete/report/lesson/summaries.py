@@ -136,14 +136,14 @@ class Summaries:
                 yield f"{at} {a} and {b} have exactly the same score"
             else:
                 why = self.because(greatest, next_one, gap)
-                scores = self.scored(a, b, greatest, next_one)
+                scores = self.scored(a, b, greatest, next_one, why)
                 yield f"{at} the model predicts {a}, {why}. {scores}"
 
-    def scored(self, first: str, second: str, best: Number, next_one: Number) -> str:
-        """The two greatest scores; fractions stand already in the reason."""
-        if best.rational is not None and next_one.rational is not None:
-            return f"The token with the second greatest score is {second}"
+    def scored(self, first: str, second: str, best: Number, next_one: Number, why: str) -> str:
+        """The two greatest scores, unless they stand already in the reason ``why``."""
         one, two = self.formulas.plain_number(best), self.formulas.plain_number(next_one)
+        if one in why and two in why:
+            return f"The token with the second greatest score is {second}"
         return f"The score of {first} is ${one}$; {second} comes second with ${two}$"
 
     def because(self, best: Number, second: Number, gap: Number) -> str:

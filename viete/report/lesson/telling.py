@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from viete.analysis.traits import predicts_next
 from viete.document.tree import Chain, Column, RegisterRow, capital, listed
 from viete.evaluate.inputs import NO_TARGET, host
 from viete.evaluate.run import Run
@@ -73,9 +74,9 @@ class Teller:
         count = int(self.run.sizes.get(self.length, 1)) if self.length else 1
         if len(self.followed) == count:
             return []
+        predicted = ", where the next token is predicted" * predicts_next(self.model)
         return [f"The same happens at each of the {count} positions. Numbers are given for the "
-                f"last one, {self.place(count - 1)}, where the next token is "
-                "predicted."]  # fmt: skip
+                f"last one, {self.place(count - 1)}{predicted}."]  # fmt: skip
 
     def retold(self) -> list[str]:
         """The path to the prediction at the last of the followed positions."""
