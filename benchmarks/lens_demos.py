@@ -251,7 +251,7 @@ def demo(demos: Path, name: str, folder: Path) -> bool:
     common["TQDM"].__dict__["tqdm"] = lambda things: things
     theirs: dict[str, Any] = {**common, "MODEL": bridge}
     ours: dict[str, Any] = {
-        **common, "MODEL": lambda: vt.load(folder, framework="torch").folded(),
+        **common, "MODEL": lambda: vt.load(folder, framework="torch").folded().lens,
     }  # fmt: skip
     good, ran, spent, times = True, 0, [0.0, 0.0], []
     for k, source in cells(demos, name):

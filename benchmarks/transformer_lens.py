@@ -334,15 +334,15 @@ def check() -> bool:
             net = network(family)
             ours = opened(net, folder)
             folded = ours.folded()
-            found = compare(ours, lens(net, family, False), tokens)
+            found = compare(ours.lens, lens(net, family, False), tokens)
             # A soft cap sees what centring the unembedding takes away, so that ours leaves it.
             processed = lens(net, family, True, capped=title == "Gemma 2")
-            found |= {f"folded: {k}": v for k, v in compare(folded, processed, tokens).items()}
+            found |= {f"folded: {k}": v for k, v in compare(folded.lens, processed, tokens).items()}
             found |= compare_backward(
-                opened(net, folder, framework="torch"), lens(net, family, False), tokens
+                opened(net, folder, framework="torch").lens, lens(net, family, False), tokens
             )
-            found |= {f"folded: {k}": v
-                      for k, v in compare_stacks(folded, processed, tokens).items()}  # fmt: skip
+            stacks = compare_stacks(folded.lens, processed, tokens)
+            found |= {f"folded: {k}": v for k, v in stacks.items()}
         known = {k: w for k in found for w in KNOWN
                  if title == "Gemma 2" and k.removeprefix("folded: ").startswith(w)}  # fmt: skip
         for k, why in known.items():
@@ -370,7 +370,7 @@ def speed(width: int = 768, layers: int = 12, length: int = 256) -> None:
     hooks = [(f"blocks.{layers // 2}.attn.hook_z", lambda value, hook: value * 0)]
     one = [f"blocks.{layers // 2}.attn.hook_pattern"]
     with tempfile.TemporaryDirectory() as folder, torch.no_grad():
-        ours = opened(net, folder, framework="torch")
+        ours = opened(net, folder, framework="torch").lens
         rows = {
             "logits": lambda m, t: m(t),
             "everything cached": lambda m, t: m.run_with_cache(t),

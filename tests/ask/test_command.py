@@ -155,7 +155,7 @@ def test_the_largest_values_come_with_their_tokens(folder: Path, model: Model[vt
     lines = viete("ask", folder, "--text", TEXTS[1], "logits", "--top", "2").out.splitlines()
     logits = model.run(TEXTS[1])["logits"]
     j, k = np.unravel_index(logits.argmax(), logits.shape)
-    word = model.to_str_tokens(TEXTS[1])[j]
+    word = model.lens.to_str_tokens(TEXTS[1])[j]
     assert f"[{word}]" in lines[4] and f'n = {j} "{word}"' in lines[4]
     assert lines[4].split()[0] == f"{logits[j, k]:.4f}" and len(lines) == 6
 

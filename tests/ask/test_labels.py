@@ -36,7 +36,7 @@ def test_the_name_of_a_token_is_read_as_that_token(kind: str) -> None:
 def test_labels_spell_the_text(kind: str) -> None:
     model = reader(kind)
     run = model.run(SENTENCE)
-    ids, words = model.to_tokens(SENTENCE)[0], model.words
+    ids, words = model.lens.to_tokens(SENTENCE)[0], model.words
     positions = [f"{j} {quoted(words.name(int(k)))}" for j, k in enumerate(ids)]
     scores = run.labels("logits")[-1]
     assert list(run.labels("logits")[0]) == positions

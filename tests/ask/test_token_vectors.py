@@ -190,7 +190,7 @@ def test_a_text_of_several_tokens_names_them() -> None:
         VieteError, match='"Dublin" is 2 tokens and not one: "Du" "blin"; " Dublin" is one'
     ):
         run[r"\overline{Dublin}"]
-    k = model.to_single_token(" Dublin")
+    k = model.lens.to_single_token(" Dublin")
     assert np.array_equal(run[r"\overline{ Dublin}"], model.weights["W_E"][k])
     assert np.array_equal(run['logits_{-1, " Dublin"}'], run["logits"][-1, k])
     only = model.run("I live", names=['logits_{-1, " Dublin"}', r"⟨\overline{ Mary}, x^1_0⟩"])

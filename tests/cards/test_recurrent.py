@@ -147,8 +147,8 @@ def test_a_loaded_one_is_hooked_changed_and_folded() -> None:
     np.testing.assert_array_equal(loaded.run(given["t"])["R"], wanted["R"])
     folded = loaded.folded().run(given["t"], y=given["y"])
     np.testing.assert_allclose(folded["L"], wanted["L"], atol=1e-14)
-    assert not loaded.hook_dict
-    loaded.add_hook("h^2", lambda value, hook: 0 * value)
+    assert not loaded.lens.hook_dict
+    loaded.lens.add_hook("h^2", lambda value, hook: 0 * value)
     changed = model.run(None, weights, put={"h^2": np.zeros((2, 6))}, **given)
     np.testing.assert_array_equal(loaded.run(given["t"])["logits"], changed["logits"])
     assert (changed["R"][:, 1] == 0).all() and (changed["R"][:, 2] != wanted["R"][:, 2]).any()

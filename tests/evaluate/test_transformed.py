@@ -77,7 +77,7 @@ def test_functions_of_jax() -> None:
     found: list[Callable[[], Any]] = [
         lambda: jax.jit(lambda w: logits(w))(weights),
         lambda: jax.jit(lambda t: logits(weights, t))(tokens),
-        lambda: jax.jit(lambda t: CARD.with_weights(weights)(t))(tokens)[0],
+        lambda: jax.jit(lambda t: CARD.with_weights(weights).lens(t))(tokens)[0],
         lambda: logits(weights),
     ]
     for f in found:
@@ -111,7 +111,7 @@ def test_a_value_of_another_library(kind: str) -> None:
                 found = logits(weights, put={"x^1": put}, **options)
                 assert type(found) is type(weights[NAME]) and found.dtype == weights[NAME].dtype
                 np.testing.assert_allclose(host(found), truth, atol=1e-6)
-        hooked = model.run_with_hooks(
+        hooked = model.lens.run_with_hooks(
             TOKENS, fwd_hooks=[("x^1", lambda a, hook, other=other: other[None])]
         )
         np.testing.assert_allclose(host(hooked)[0], truth, atol=1e-6)

@@ -513,5 +513,5 @@ def test_a_model_with_a_tokenizer_reads_any_text() -> None:
     assert server.session.data["tokens"]["text"]
     answer = ask(server, kind="run", text="Mary lives", tokens=[0])  # what the words are, it knows
     run = reading.run("Mary lives")
-    assert answer["tokens"]["ids"] == reading.to_tokens("Mary lives")[0].tolist()
+    assert answer["tokens"]["ids"] == reading.lens.to_tokens("Mary lives")[0].tolist()
     assert np.array_equal(floats(answer["values"]["decimal"]["logits"]), run["logits"])

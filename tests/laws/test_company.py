@@ -103,13 +103,13 @@ def test_a_call_knows_the_lengths_of_its_texts(card: str, tmp_path: Path) -> Non
     (tmp_path / "tokenizer.json").write_text(Characters("abc").dumps())
     (tmp_path / "tokenizer_config.json").write_text('{"pad_token": "c"}')
     model, texts = vt.load(tmp_path), ["ab", "cabacab"]
-    found = model(texts)
+    found = model.lens(texts)
     for text, mine in zip(texts, found, strict=True):
         mine = mine[: len(text)] if mine.ndim == 2 else mine  # BERT's is one vector of the text
-        np.testing.assert_allclose(mine, model(text)[0], rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(mine, model.lens(text)[0], rtol=1e-9, atol=1e-12)
     if card == "gpt2":
-        each = [model(text, return_type="loss", loss_per_token=True)[0] for text in texts]
+        each = [model.lens(text, return_type="loss", loss_per_token=True)[0] for text in texts]
         wanted = np.concatenate(each).mean()
-        assert float(model(texts, return_type="loss")) == pytest.approx(wanted)
-        one = model(texts, return_type="loss", loss_per_token=True)[0]
+        assert float(model.lens(texts, return_type="loss")) == pytest.approx(wanted)
+        one = model.lens(texts, return_type="loss", loss_per_token=True)[0]
         np.testing.assert_allclose(one, [*each[0], *[0] * (len(one) - len(each[0]))])

@@ -54,7 +54,7 @@ NOUNS: dict[str, Callable[..., Any]] = {
     "claims": lambda **w: model(**w).check("A^{1,1}_{2,1} ≥ 0", "x^1 = 0", tokens=TOKENS),
     "a comparison": lambda **w: model(**w).check(),
     "costs": lambda **w: small(**w).cost,
-    "names": lambda **w: model(**w).names,
+    "names": lambda **w: model(**w).lens.names,
 }
 PICTURES: dict[str, Callable[..., Any]] = {
     "a data flow": lambda **w: small(**w).draw(),

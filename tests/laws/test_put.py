@@ -241,8 +241,8 @@ def test_heads_of_grouped_queries_have_one_letter_wherever_a_change_is_said() ->
         a[..., 2, :, :] = 0
 
     want = model.run(TOKENS, put={"A^{2,g,r}": lambda a: a * [[[[1]], [[1]]], [[[0]], [[1]]]]})
-    with model.hooks([("A^{2,h}", third)]):
-        hooked = model.run(TOKENS), model(TOKENS)[0]
+    with model.lens.hooks([("A^{2,h}", third)]):
+        hooked = model.run(TOKENS), model.lens(TOKENS)[0]
     for logits in (
         model.run(TOKENS, put={"A^{2,h}": third})["logits"],
         model.run([TOKENS, TOKENS], put={"A^{2,h}": third})["logits"][1],

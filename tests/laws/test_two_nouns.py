@@ -209,7 +209,7 @@ def test_exact_weights_make_a_model() -> None:
     card = vt.read("exact-lesson")
     model = card.with_weights(card.exact_weights)
     assert model.run([0, 1], meaning="exact")["sum(A)"][1, 0] == 1
-    for float_run in (model.run, model):
+    for float_run in (model.run, model.lens):
         with pytest.raises(vt.VieteError, match="run with meaning='exact'"):
             float_run([0, 1])
 
@@ -217,7 +217,7 @@ def test_exact_weights_make_a_model() -> None:
 def test_a_hook_holds_in_an_exact_run() -> None:
     card = vt.read("exact-lesson")
     model = card.with_weights(card.exact_weights)
-    model.add_hook("A", lambda value, hook: 2 * value)
+    model.lens.add_hook("A", lambda value, hook: 2 * value)
     plain = card.run([0, 1], card.exact_weights, meaning="exact")
     assert (model.run([0, 1], meaning="exact")["a"] == 2 * plain["a"]).all()
 
@@ -252,11 +252,11 @@ def test_hooks_values_put_and_padding_hold_for_every_kind_of_run(meaning: str, t
         assert not np.allclose(put, untouched)
         found = kind.run(tokens, put={"A^{1,h}": zero}, meaning=meaning, **more)
         assert np.allclose(plain(found["logits"]), put)
-        with kind.hooks([("blocks.0.attn.hook_pattern", zero)]):
+        with kind.lens.hooks([("blocks.0.attn.hook_pattern", zero)]):
             assert np.allclose(plain(kind.run(tokens, meaning=meaning, **more)["logits"]), put)
-        with kind.hooks([("A^{1,h}", zero)]):
+        with kind.lens.hooks([("A^{1,h}", zero)]):
             assert np.allclose(plain(kind.run(tokens, meaning=meaning, **more)["logits"]), put)
-        with kind.hooks([("blocks.0.attn.hook_pattern", lambda value, hook: None)]):
+        with kind.lens.hooks([("blocks.0.attn.hook_pattern", lambda value, hook: None)]):
             assert np.allclose(
                 plain(kind.run(tokens, meaning=meaning, **more)["logits"]), untouched
             )

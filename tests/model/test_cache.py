@@ -22,35 +22,36 @@ CARDS = streams()
 
 def test_returns() -> None:
     model, t = small("gpt2"), tokens()
-    logits = model(t)
+    logits = model.lens(t)
     assert error(logits, model.card.run(t, model.weights)["logits"]) == 0
     top = logits - logits.max(-1, keepdims=True)
     logp = top - np.log(np.exp(top).sum(-1, keepdims=True))
     wanted = -np.take_along_axis(logp[:, :-1], t[:, 1:, None], -1)[..., 0]
-    assert error(model(t, return_type="loss", loss_per_token=True), wanted) < 1e-12
-    assert float(model(t, return_type="loss")) == pytest.approx(wanted.mean())
-    both = model(t, return_type="both")
+    assert error(model.lens(t, return_type="loss", loss_per_token=True), wanted) < 1e-12
+    assert float(model.lens(t, return_type="loss")) == pytest.approx(wanted.mean())
+    both = model.lens(t, return_type="both")
     assert error(both[0], logits) == 0 and float(both[1]) == pytest.approx(wanted.mean())
-    assert model(t, return_type=None) is None
+    assert model.lens(t, return_type=None) is None
     assert (
-        error(model(t[0]), logits[:1]) < 1e-12 and error(model(t[0].tolist()), logits[:1]) < 1e-12
+        error(model.lens(t[0]), logits[:1]) < 1e-12
+        and error(model.lens(t[0].tolist()), logits[:1]) < 1e-12
     )
 
 
 @pytest.mark.parametrize("name", CARDS)
 def test_stopping_gives_the_stream(name: str) -> None:
     model, t = small(name), tokens()
-    _, cache = model.run_with_cache(t)
+    _, cache = model.lens.run_with_cache(t)
     for k in range(3):
-        assert error(model(t, stop_at_layer=k), cache["resid_pre", k]) < 1e-12
-    assert error(model(t, stop_at_layer=3), cache["resid_post", -1]) < 1e-12
-    assert error(model(t, stop_at_layer=-1), cache["resid_pre", 2]) < 1e-12
-    stream, part = model.run_with_cache(t, stop_at_layer=1)
+        assert error(model.lens(t, stop_at_layer=k), cache["resid_pre", k]) < 1e-12
+    assert error(model.lens(t, stop_at_layer=3), cache["resid_post", -1]) < 1e-12
+    assert error(model.lens(t, stop_at_layer=-1), cache["resid_pre", 2]) < 1e-12
+    stream, part = model.lens.run_with_cache(t, stop_at_layer=1)
     assert error(stream, cache["resid_pre", 1]) < 1e-12
     assert [n for n in part if "blocks." in n] == [n for n in cache if "blocks.0." in n]
     assert not any(n.startswith(("ln_final", "unembed")) for n in part)
     # Blocks and their parts are functions, which compose to the same stream.
-    block, names = model.blocks[1], model.names
+    block, names = model.lens.blocks[1], model.lens.names
     before, after = cache["resid_pre", 1], cache["resid_post", 1]
     assert error(block(before), after) < 1e-12
     if "blocks.1.ln1.hook_scale" in names:
@@ -62,14 +63,14 @@ def test_stopping_gives_the_stream(name: str) -> None:
         added = block.mlp(block.ln2(cache[middle, 1]))
         added = block.ln2_post(added) if "blocks.1.ln2_post.hook_scale" in names else added
         assert error(added, cache["mlp_out", 1]) < 1e-12
-    assert error(model.embed(t), cache["hook_embed"]) == 0
-    if (gain := model.state_dict().get("blocks.1.ln1.w")) is not None:
+    assert error(model.lens.embed(t), cache["hook_embed"]) == 0
+    if (gain := model.lens.state_dict().get("blocks.1.ln1.w")) is not None:
         assert error(block.ln1.w, gain) == 0 and gain.shape == after.shape[-1:]
 
 
 def test_only_what_is_asked_is_kept_or_computed() -> None:
     model, t = small("gpt2"), tokens()
-    out, cache = model.run_with_cache(
+    out, cache = model.lens.run_with_cache(
         t, names_filter="blocks.1.attn.hook_pattern", return_type=None
     )
     assert out is None and list(cache) == ["blocks.1.attn.hook_pattern"]
@@ -81,15 +82,17 @@ def test_only_what_is_asked_is_kept_or_computed() -> None:
 
 def test_filters() -> None:
     model, t = small("gpt2"), tokens()
-    _, everything = model.run_with_cache(t)
+    _, everything = model.lens.run_with_cache(t)
     for keep, names in {
         ("q", 1): ["blocks.1.attn.hook_q"],
         lambda n: n.endswith("hook_z"): [f"blocks.{k}.attn.hook_z" for k in range(3)],
     }.items():
-        _, cache = model.run_with_cache(t, names_filter=[keep])  # type: ignore[list-item]
+        _, cache = model.lens.run_with_cache(t, names_filter=[keep])  # type: ignore[list-item]
         assert list(cache) == names
         assert all(error(cache[n], everything[n]) < 1e-12 for n in names)
-    _, cache = model.run_with_cache(t, names_filter=["hook_embed", "Q^{1,h} (K^{1,h})^T", "x^2"])
+    _, cache = model.lens.run_with_cache(
+        t, names_filter=["hook_embed", "Q^{1,h} (K^{1,h})^T", "x^2"]
+    )
     assert set(cache) == {"hook_embed", "Q^{1,h} (K^{1,h})^T", "x^2"}
     assert error(cache["Q^{1,h} (K^{1,h})^T"], everything["Q^{1,h} (K^{1,h})^T"]) < 1e-12
     assert "x^2" in cache and "x^1" not in cache and "hook_pos_embed" not in cache
@@ -99,16 +102,16 @@ def test_filters() -> None:
 def test_the_card_is_run_as_it_is() -> None:
     """Without hooks, a run that keeps everything is that of the card itself."""
     model = small("gpt2")
-    _, cache = model.run_with_cache(tokens())
+    _, cache = model.lens.run_with_cache(tokens())
     assert cache.run.program is program(model.card)
 
 
 def test_a_cache_without_its_batch_axis() -> None:
     model = small("gpt2")
-    _, cache = model.run_with_cache(tokens(1), remove_batch_dim=True)
+    _, cache = model.lens.run_with_cache(tokens(1), remove_batch_dim=True)
     assert cache["q", 0].shape == (7, 6, 4) and cache.decompose_resid().shape == (8, 7, 24)
     assert cache.logit_attrs(cache.decompose_resid(), 3, has_batch_dim=False).shape == (8, 7)
-    _, cache = model.run_with_cache(tokens(2))
+    _, cache = model.lens.run_with_cache(tokens(2))
     with pytest.raises(VieteError, match="holds 2 sequences"):
         cache.remove_batch_dim()
 
@@ -119,7 +122,7 @@ def test_a_cache_without_its_batch_axis() -> None:
 @pytest.mark.parametrize("name", CARDS)
 def test_the_stream_is_the_sum_of_what_was_added(name: str) -> None:
     model, t = small(name), tokens()
-    _, cache = model.run_with_cache(t)
+    _, cache = model.lens.run_with_cache(t)
     for layer in (0, 1, None):
         parts, labels = cache.decompose_resid(layer, return_labels=True)
         stream = cache["resid_pre", layer] if layer is not None else cache["resid_post", -1]
@@ -132,7 +135,7 @@ def test_the_stream_is_the_sum_of_what_was_added(name: str) -> None:
 @pytest.mark.parametrize("name", CARDS)
 def test_heads_add_up_to_what_attention_adds(name: str) -> None:
     """All but a bias: the difference is the same at every position of every text."""
-    _, cache = small(name).run_with_cache(tokens())
+    _, cache = small(name).lens.run_with_cache(tokens())
     heads = cache.stack_head_results(layer=1)
     rest = cache["attn_out", 0] - heads.sum(0)
     scale = np.abs(cache["attn_out", 0]).max()
@@ -147,10 +150,10 @@ def test_logits_are_the_sum_of_what_each_part_adds(name: str) -> None:
     model, t = small(name), tokens()
     if name == "gemma2":
         pytest.skip("its logits are capped")
-    logits, cache = model.run_with_cache(t)
+    logits, cache = model.lens.run_with_cache(t)
     parts = cache.decompose_resid()
     answers, wrong = np.roll(t, 1, 1), (t + 1) % 13
-    constant = model.unembed(model.ln_final(np.zeros(24)))  # LN(0) = β
+    constant = model.lens.unembed(model.lens.ln_final(np.zeros(24)))  # LN(0) = β
     wanted = np.take_along_axis(logits - constant, answers[..., None], -1)[..., 0]
     assert error(cache.logit_attrs(parts, answers).sum(0), wanted) < 1e-10
     wanted -= np.take_along_axis(logits - constant, wrong[..., None], -1)[..., 0]
@@ -161,7 +164,7 @@ def test_logits_are_the_sum_of_what_each_part_adds(name: str) -> None:
 def test_norms_of_terms_add_up_to_the_norm(name: str) -> None:
     """All but β: what a block's norm makes is the sum of what the terms contribute."""
     model, t = small(name), tokens()
-    _, cache = model.run_with_cache(t)
+    _, cache = model.lens.run_with_cache(t)
     parts = cache.decompose_resid(1, apply_ln=True)
     shift = model.weights.get("beta_A^2", 0)
     u = model.card.run(t, model.weights)["u^2"]
@@ -175,20 +178,20 @@ def test_norms_of_terms_add_up_to_the_norm(name: str) -> None:
 
 def test_the_logit_lens() -> None:
     model, t = small("gpt2"), tokens()
-    logits, cache = model.run_with_cache(t)
+    logits, cache = model.lens.run_with_cache(t)
     streams, labels = cache.accumulated_resid(apply_ln=True, return_labels=True)
     assert labels == ["0_pre", "1_pre", "2_pre", "final_post"]
-    assert error(model.unembed(streams[-1]), logits) < 1e-12
+    assert error(model.lens.unembed(streams[-1]), logits) < 1e-12
     early = model.card.run(t, model.weights)["LN(x^1; gamma, beta, epsilon) W_E^T"]
-    assert error(model.unembed(streams[1]), early) < 1e-12
+    assert error(model.lens.unembed(streams[1]), early) < 1e-12
     _, labels = cache.accumulated_resid(1, incl_mid=True, mlp_input=True, return_labels=True)
     assert labels == ["0_pre", "0_mid", "1_pre", "1_mid"]
-    assert error(model.unembed(model.ln_final(cache["resid_post", -1])), logits) < 1e-12
+    assert error(model.lens.unembed(model.lens.ln_final(cache["resid_post", -1])), logits) < 1e-12
 
 
 def test_slices() -> None:
     model, t = small("gpt2"), tokens()
-    _, cache = model.run_with_cache(t)
+    _, cache = model.lens.run_with_cache(t)
     full = cache.decompose_resid(apply_ln=True)
     assert error(cache.decompose_resid(apply_ln=True, pos_slice=-1), full[:, :, -1]) == 0
     assert error(cache.decompose_resid(apply_ln=True, pos_slice=(1, 4)), full[:, :, 1:4]) == 0
@@ -222,15 +225,15 @@ def test_slices() -> None:
     ],
 )
 def test_wrong_requests(job: Any, sentence: str) -> None:
-    _, cache = small("gpt2").run_with_cache(tokens())
+    _, cache = small("gpt2").lens.run_with_cache(tokens())
     with pytest.raises(VieteError, match=re.escape(sentence)):
         job(cache)
 
 
 def test_no_other_attribute_is_a_weight() -> None:
-    with pytest.raises(AttributeError, match="'Model' object has no attribute 'W_X'"):
-        _ = small("gpt2").W_X
-    block = small("gpt2").blocks[1]
+    with pytest.raises(AttributeError, match="'Lens' object has no attribute 'W_X'"):
+        _ = small("gpt2").lens.W_X
+    block = small("gpt2").lens.blocks[1]
     assert block.attn.W_Q.shape == (6, 24, 4) and block.mlp.b_in.shape == (20,)
     with pytest.raises(AttributeError):
         _ = block.W_E
@@ -242,27 +245,31 @@ def test_no_other_attribute_is_a_weight() -> None:
 def test_weights() -> None:
     model = small("gpt2")
     w = model.weights
-    np.testing.assert_array_equal(model.W_Q[1], w["W_Q^{2,h}"])
-    np.testing.assert_array_equal(model.W_U, w["W_E"].T)
-    assert model.W_pos.shape == (40, 24) and not model.b_U.any() and model.b_U.shape == (13,)
+    np.testing.assert_array_equal(model.lens.W_Q[1], w["W_Q^{2,h}"])
+    np.testing.assert_array_equal(model.lens.W_U, w["W_E"].T)
+    assert (
+        model.lens.W_pos.shape == (40, 24)
+        and not model.lens.b_U.any()
+        and model.lens.b_U.shape == (13,)
+    )
     opt = small("opt")
-    np.testing.assert_array_equal(opt.W_pos, opt.weights["W_P"][2:])
+    np.testing.assert_array_equal(opt.lens.W_pos, opt.weights["W_P"][2:])
     llama = small("llama")
-    assert llama.W_gate.shape == (3, 24, 20) and llama.b_K.shape == (3, 6, 4)
-    assert not llama.b_K.any()
+    assert llama.lens.W_gate.shape == (3, 24, 20) and llama.lens.b_K.shape == (3, 6, 4)
+    assert not llama.lens.b_K.any()
 
 
 def test_circuits() -> None:
     model = small("gpt2")
     run = model.card.run(tokens(), model.weights)
-    assert error(model.OV.AB[1, 2], run["W_V^{2,3} W_O^{2,3}"]) < 1e-12
-    assert error(model.QK[0, 1].AB, run["W_Q^{1,2} (W_K^{1,2})^T"]) < 1e-12
-    assert model.QK.shape == (3, 6, 24, 24) and model.QK.mdim == 4
+    assert error(model.lens.OV.AB[1, 2], run["W_V^{2,3} W_O^{2,3}"]) < 1e-12
+    assert error(model.lens.QK[0, 1].AB, run["W_Q^{1,2} (W_K^{1,2})^T"]) < 1e-12
+    assert model.lens.QK.shape == (3, 6, 24, 24) and model.lens.QK.mdim == 4
 
 
 @pytest.mark.parametrize("name", CARDS)
 def test_sizes(name: str) -> None:
-    cfg = small(name).cfg
+    cfg = small(name).lens.cfg
     assert (cfg.n_layers, cfg.n_heads, cfg.d_model, cfg.d_head, cfg.d_vocab) == (3, 6, 24, 4, 13)
     if name == "attention-only-2":
         assert cfg.attn_only and cfg.normalization_type is cfg.eps is cfg.d_mlp is None
@@ -276,24 +283,29 @@ def test_on_torch() -> None:
     torch = pytest.importorskip("torch")
     arrays = {k: torch.as_tensor(v) for k, v in weights(card("gpt2")).items()}
     model = card("gpt2").with_weights(arrays)
-    ours, other = model.run_with_cache(tokens())[1], small("gpt2").run_with_cache(tokens())[1]
+    ours, other = (
+        model.lens.run_with_cache(tokens())[1],
+        small("gpt2").lens.run_with_cache(tokens())[1],
+    )
     assert all(isinstance(ours[n], torch.Tensor) and error(ours[n], other[n]) < 1e-12 for n in ours)
     parts, same = ours.decompose_resid(), other.decompose_resid()
     answers = np.roll(tokens(), 1, 1)
     attrs = ours.logit_attrs(parts, torch.as_tensor(answers))
     assert error(attrs, other.logit_attrs(same, answers)) < 1e-12
-    assert float(model(tokens(), return_type="loss")) == pytest.approx(
-        float(small("gpt2")(tokens(), return_type="loss"))
+    assert float(model.lens(tokens(), return_type="loss")) == pytest.approx(
+        float(small("gpt2").lens(tokens(), return_type="loss"))
     )
-    logits = model(tokens())
-    assert model.eval().to(torch.float32)(tokens()).dtype == torch.float32 == model.cfg.dtype
-    assert error(model.cpu().to(torch.float64)(tokens()), logits) < 1e-5
-    assert ours.to("cpu")["q", 0].device.type == "cpu" == next(model.parameters()).device.type
+    logits = model.lens(tokens())
+    assert (
+        model.lens.eval().to(torch.float32)(tokens()).dtype == torch.float32 == model.lens.cfg.dtype
+    )
+    assert error(model.lens.cpu().to(torch.float64)(tokens()), logits) < 1e-5
+    assert ours.to("cpu")["q", 0].device.type == "cpu" == next(model.lens.parameters()).device.type
     assert other.to("cpu")["q", 0] is not None
     with pytest.raises(VieteError, match="cuda needs PyTorch arrays"):
         other.to("cuda", move_model=True)
     with pytest.raises(VieteError, match="has no mlp under the names of TransformerLens"):
-        vt.read("attention-only-2").bind(V=9, d=8, H=2, n_max=9).with_weights().blocks[0].mlp(
+        vt.read("attention-only-2").bind(V=9, d=8, H=2, n_max=9).with_weights().lens.blocks[0].mlp(
             np.ones((1, 3, 8))
         )
 
@@ -314,7 +326,7 @@ def test_hidden_states_and_attentions(tmp_path: Path) -> None:
     with torch.no_grad():
         theirs = net(torch.as_tensor(tokens()), output_hidden_states=True, output_attentions=True)
     model = vt.load(tmp_path)
-    logits, cache = model.run_with_cache(tokens())
+    logits, cache = model.lens.run_with_cache(tokens())
     assert error(logits, theirs.logits) < 1e-5
     for k in range(3):
         assert error(cache["resid_pre", k], theirs.hidden_states[k]) < 1e-5

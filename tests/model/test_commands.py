@@ -193,5 +193,8 @@ def test_a_text_beyond_the_context_is_refused_as_tokens_are(folder: Path, viete:
     assert said == viete("run", folder, "--tokens", ids, code=2)
     model = vt.load(folder)
     with pytest.raises(vt.VieteError, match="42 long, and n is at most 32"):
-        model(long)
-    assert model.to_tokens(long).shape == (1, 32)  # as TransformerLens truncates, where asked for
+        model.lens(long)
+    assert model.lens.to_tokens(long).shape == (
+        1,
+        32,
+    )  # as TransformerLens truncates, where asked for

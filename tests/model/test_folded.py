@@ -33,11 +33,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_same_probabilities(folder: Path, framework: str) -> None:
     model = vt.load(folder, framework=framework)
     made = model.folded()
-    before, after = (np.asarray(m(tokens())) for m in (model, made))
+    before, after = (np.asarray(m.lens(tokens())) for m in (model, made))
     shift = after - before
     assert np.ptp(shift, axis=-1).max() < 1e-11  # one constant for all tokens of a position
     assert abs(after.mean(-1)).max() < 1e-11
-    assert error(model.folded(center_unembed=False)(tokens()), before) < 1e-12
+    assert error(model.folded(center_unembed=False).lens(tokens()), before) < 1e-12
     assert made.card.title == "GPT-2, folded" and model.card.title == "GPT-2"
     assert made.card.equations != model.card.equations
 
@@ -45,9 +45,9 @@ def test_the_same_probabilities(folder: Path, framework: str) -> None:
 def test_names_hold_in_both(folder: Path) -> None:
     model = vt.load(folder)
     made = model.folded()
-    assert list(made.names) == list(model.names)
-    _, a = model.run_with_cache(tokens())
-    _, b = made.run_with_cache(tokens())
+    assert list(made.lens.names) == list(model.lens.names)
+    _, a = model.lens.run_with_cache(tokens())
+    _, b = made.lens.run_with_cache(tokens())
     for key in a:
         if key.endswith(("hook_pattern", "hook_scale", "hook_normalized", "hook_mlp_out")):
             x, y = a[key], b[key]
@@ -57,7 +57,7 @@ def test_names_hold_in_both(folder: Path) -> None:
     # What the parts of the stream add to a logit does not depend on where γ is.
     parts = [c.logit_attrs(c.decompose_resid(), 3, 4) for c in (a, b)]
     assert error(parts[1].sum(0), parts[0].sum(0)) < 1e-10
-    assert not b.model.b_V.any() and made.blocks[0].attn.W_Q.shape == (6, 24, 4)
+    assert not b.model.b_V.any() and made.lens.blocks[0].attn.W_Q.shape == (6, 24, 4)
 
 
 def test_steps_by_themselves(folder: Path) -> None:
@@ -65,7 +65,7 @@ def test_steps_by_themselves(folder: Path) -> None:
     alone = model.folded(fold_ln=False, center_writing_weights=False, center_unembed=False)
     assert "b_V^{i,h}" not in {p.name for p in alone.card.parameters}
     assert "gamma_A^i" in {p.name for p in alone.card.parameters}
-    assert error(alone(tokens()), model(tokens())) < 1e-12
+    assert error(alone.lens(tokens()), model.lens(tokens())) < 1e-12
     with pytest.raises(VieteError, match="GPT-2, folded has no norm"):
         model.folded().folded(fold_ln=True)
 
@@ -80,4 +80,4 @@ def test_it_is_no_model_of_its_family_any_more(folder: Path, tmp_path: Path) -> 
     assert sorted(p.name for p in (tmp_path / "there").iterdir()) == [
         "card.md", "model.safetensors",
     ]  # fmt: skip
-    assert again.card == made.card and error(again(tokens()), made(tokens())) == 0
+    assert again.card == made.card and error(again.lens(tokens()), made.lens(tokens())) == 0

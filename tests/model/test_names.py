@@ -43,7 +43,9 @@ def test_what_every_decoder_has(name: str) -> None:
 def test_lifting_all_names_out_keeps_what_is_computed(name: str) -> None:
     """Law: what was found is what ``back`` says, with the value for y."""
     model = small(name)
-    named = named_values(model.names, [n for n in model.names.entries if model.names.found(n)])
+    named = named_values(
+        model.lens.names, [n for n in model.lens.names.entries if model.lens.names.found(n)]
+    )
     ours = vt.read(name)  # the card itself is not touched
     assert ours.equations == vt.read(name).equations
     check_well_formed(named.model)
@@ -57,9 +59,9 @@ def test_lifting_all_names_out_keeps_what_is_computed(name: str) -> None:
 @pytest.mark.parametrize("name", CARDS)
 def test_a_lifted_value_is_the_formula_it_stands_for(name: str) -> None:
     model = small(name)
-    _, lazily = model.run_with_cache(tokens())
-    _, lifted = model.run_with_cache(tokens(), names_filter=lambda n: True)
-    assert list(lazily) == list(lifted) == list(model.names)
+    _, lazily = model.lens.run_with_cache(tokens())
+    _, lifted = model.lens.run_with_cache(tokens(), names_filter=lambda n: True)
+    assert list(lazily) == list(lifted) == list(model.lens.names)
     for key in lazily:
         assert error(lazily[key], lifted[key]) < 1e-12, key
 
@@ -67,27 +69,27 @@ def test_a_lifted_value_is_the_formula_it_stands_for(name: str) -> None:
 @pytest.mark.parametrize("name", CARDS)
 def test_shapes_are_those_of_the_axes(name: str) -> None:
     model = small(name)
-    cfg = model.cfg
+    cfg = model.lens.cfg
     sizes = {"batch": 2, "pos": 7, "query": 7, "key": 7, "head": cfg.n_heads, "1": 1,
              "kv_head": cfg.n_key_value_heads, "d_model": cfg.d_model, "d_head": cfg.d_head,
              "d_mlp": cfg.d_mlp, "d_vocab": cfg.d_vocab}  # fmt: skip
-    _, cache = model.run_with_cache(tokens())
+    _, cache = model.lens.run_with_cache(tokens())
     for key in cache:
-        axes = model.names.get(model.names.split(key)[0]).row.axes
+        axes = model.lens.names.get(model.lens.names.split(key)[0]).row.axes
         assert cache[key].shape == tuple(sizes[a] for a in ("batch", *axes)), key
 
 
 @pytest.mark.parametrize("name", CARDS)
 def test_the_stream_is_what_the_claims_say(name: str) -> None:
     model = small(name)
-    _, cache = model.run_with_cache(tokens())
-    first = cache["embed"] + (cache["pos_embed"] if "hook_pos_embed" in model.names else 0)
+    _, cache = model.lens.run_with_cache(tokens())
+    first = cache["embed"] + (cache["pos_embed"] if "hook_pos_embed" in model.lens.names else 0)
     assert error(first, cache["resid_pre", 0]) < 1e-12
     sums = any("resid_post" in show_equation(*c.statement.args) and "+" in show_equation(
         *c.statement.args) for c in model.card.claims)  # fmt: skip
     if not sums:
         return
-    for k in range(model.names.layers):
+    for k in range(model.lens.names.layers):
         after = cache["resid_pre", k] + cache["attn_out", k] + cache["mlp_out", k]
         assert error(after, cache["resid_post", k]) < 1e-12
         if ("resid_mid", k) in cache:
@@ -99,7 +101,7 @@ def test_values_by_hand() -> None:
     """Formulas of the GPT-2 paper, by NumPy."""
     model = small("gpt2")
     w, t = model.weights, tokens()
-    _, cache = model.run_with_cache(t)
+    _, cache = model.lens.run_with_cache(t)
     x = w["W_E"][t] + w["W_P"][:7]
     np.testing.assert_allclose(cache["resid_pre", 0], x, rtol=1e-12)
     scale = np.sqrt(x.var(-1, keepdims=True) + 1e-5)
@@ -125,15 +127,15 @@ def test_values_by_hand() -> None:
 
 def test_grouped_heads_are_on_one_axis_the_group_first() -> None:
     model = small("qwen2")
-    _, cache = model.run_with_cache(tokens())
+    _, cache = model.lens.run_with_cache(tokens())
     run = model.card.run(tokens(), model.weights)
     pattern = cache["pattern", 1]
     for head in range(6):
         g, r = divmod(head, 3)
         np.testing.assert_array_equal(pattern[:, head], run[f"A^{{2,{g + 1},{r + 1}}}"])
     assert cache["k", 1].shape == (2, 7, 2, 4) and cache["q", 1].shape == (2, 7, 6, 4)
-    np.testing.assert_array_equal(model.W_K[:, 0], model.W_K[:, 2])
-    np.testing.assert_array_equal(model.W_Q[1, 4], model.weights["W_Q^{2,g,r}"][1, 1])
+    np.testing.assert_array_equal(model.lens.W_K[:, 0], model.lens.W_K[:, 2])
+    np.testing.assert_array_equal(model.lens.W_Q[1, 4], model.weights["W_Q^{2,g,r}"][1, 1])
 
 
 # -- what is not there -----------------------------------------------------------------------------
@@ -152,9 +154,9 @@ def test_a_name_that_a_card_lacks_is_refused_with_its_own_equations() -> None:
         with pytest.raises(VieteError, match=re.escape(sentence)):
             Names(card(name)).meaning(key)
         with pytest.raises(VieteError, match=re.escape(sentence)):
-            small(name).run_with_cache(tokens(), names_filter=key)
+            small(name).lens.run_with_cache(tokens(), names_filter=key)
         with pytest.raises(VieteError, match=re.escape(sentence)):
-            small(name).run_with_hooks(tokens(), fwd_hooks=[(key, lambda v, hook: v)])
+            small(name).lens.run_with_hooks(tokens(), fwd_hooks=[(key, lambda v, hook: v)])
 
 
 def test_a_stream_that_nothing_reads_is_none() -> None:
@@ -266,7 +268,7 @@ def test_keys_counted_in_a_letter_of_their_own() -> None:
         text = text.replace(old, new)
     circuits = ("W_{\\mathrm{QK}}", "W_{\\mathrm{OV}}")
     model = vt.read("\n".join(x for x in text.splitlines() if not any(c in x for c in circuits)))
-    ours = model.with_weights(weights(model))
+    ours = model.with_weights(weights(model)).lens
     assert ours.names.heads == ("h",) and ours.names.shared == ("g",)
     _, cache = ours.run_with_cache(tokens())
     assert cache["q", 0].shape == (2, 7, 6, 4) and cache["k", 0].shape == (2, 7, 2, 4)

@@ -160,7 +160,7 @@ def test_arrays_of_torch_stay_what_they_are() -> None:
     arrays = {k: torch.tensor(v, requires_grad=True) for k, v in weights(model).items()}
     found = vt.load(arrays, card=model)
     assert found.weights["E"].data_ptr() == arrays["E"].data_ptr()
-    np.testing.assert_allclose(found([T])[0], model.run(T, weights(model))["scores"])
+    np.testing.assert_allclose(found.lens([T])[0], model.run(T, weights(model))["scores"])
 
 
 def test_a_config_that_is_insisted_on(files: Path) -> None:
@@ -200,28 +200,28 @@ def test_numbers_of_a_shipped_card_are_one_models(files: Path) -> None:
 def test_a_classifier_at_work(files: Path) -> None:
     model = vt.load(files / "mine.safetensors", card=files / "mine.md")
     wanted = model.run([T, T], α=[[1, 1, 1]] * 2)["scores"]
-    np.testing.assert_allclose(model([T, T]), wanted)
-    np.testing.assert_allclose(model(T), wanted[:1])
-    out, cache = model.run_with_cache(T, names_filter=["x^1", "scores"])
+    np.testing.assert_allclose(model.lens([T, T]), wanted)
+    np.testing.assert_allclose(model.lens(T), wanted[:1])
+    out, cache = model.lens.run_with_cache(T, names_filter=["x^1", "scores"])
     np.testing.assert_allclose(out, wanted[:1])
     assert cache["x^1"].shape == (1, 3, 4)
-    assert model(T, return_type=None) is None
+    assert model.lens(T, return_type=None) is None
     for return_type in ("loss", "both"):
         with pytest.raises(
             VieteError, match="no value of shape n × V, a score for each next token"
         ):
-            model(T, return_type=return_type)
-    halved = model.run_with_hooks(T, fwd_hooks=[("x^2", lambda v, hook: v / 2)])
+            model.lens(T, return_type=return_type)
+    halved = model.lens.run_with_hooks(T, fwd_hooks=[("x^2", lambda v, hook: v / 2)])
     np.testing.assert_allclose(halved, wanted[:1] / 2)
     folded = model.folded()
     assert "gamma^i" not in {p.name for p in folded.card.parameters}
-    np.testing.assert_allclose(folded(T), wanted[:1])
+    np.testing.assert_allclose(folded.lens(T), wanted[:1])
     with pytest.raises(VieteError, match="it cannot be sampled"):
         model.sample(T)
     said = viete("sample", files / "mine.safetensors", "--card", files / "mine.md", "-t", "1",
                  code=2).err  # fmt: skip
     assert said.count("\n") == 1 and "it cannot be sampled" in said
-    assert model.cfg.n_layers == 2 and model.cfg.n_ctx == 9
+    assert model.lens.cfg.n_layers == 2 and model.lens.cfg.n_ctx == 9
 
 
 def test_real_inputs_of_one_length() -> None:
@@ -251,7 +251,7 @@ def test_real_inputs_of_one_length() -> None:
 """
     model = vt.load({"w": np.array([1.0, -1.0])}, card=vt.read(text))
     X = np.arange(6.0).reshape(3, 2)
-    assert model(X).shape == (1, 3) and model(np.stack([X, X])).shape == (2, 3)
+    assert model.lens(X).shape == (1, 3) and model.lens(np.stack([X, X])).shape == (2, 3)
 
 
 def test_names_of_the_field_say_what_is_missing(files: Path) -> None:
@@ -261,36 +261,40 @@ def test_names_of_the_field_say_what_is_missing(files: Path) -> None:
         "add the line - $resid_post^i = …$ there, a formula of its values xⁱ, scores, L"
     )
     with pytest.raises(VieteError, match=re.escape(sentence)):
-        model.add_hook("blocks.0.hook_resid_post", lambda v, hook: v)
+        model.lens.add_hook("blocks.0.hook_resid_post", lambda v, hook: v)
     derived = CLASSIFIER + "\n## Derived\n\n- $resid_post^i = x^i$\n"
     model = vt.load(files / "mine.safetensors", card=vt.read(derived))
-    zero = model.run_with_hooks(T, fwd_hooks=[("blocks.1.hook_resid_post", lambda v, hook: 0 * v)])
+    zero = model.lens.run_with_hooks(
+        T, fwd_hooks=[("blocks.1.hook_resid_post", lambda v, hook: 0 * v)]
+    )
     assert not zero.any()
 
 
 def test_heads_that_read_the_stream_without_a_name_for_their_values() -> None:
     model = vt.load("two-layers")
     ids = np.array([[1, 2, 3, 4, 1, 2, 3, 4]])
-    _, cache = model.run_with_cache(ids)
+    _, cache = model.lens.run_with_cache(ids)
     for block in range(2):
         x, pattern = cache["resid_pre", block][:, :, None], cache["pattern", block]
-        v = np.einsum("bnhd,hde->bnhe", x.repeat(2, 2), model.W_V[block])
+        v = np.einsum("bnhd,hde->bnhe", x.repeat(2, 2), model.lens.W_V[block])
         z = np.einsum("bhnm,bmhe->bnhe", pattern, v)
-        result = np.einsum("bnhe,hed->bnhd", z, model.W_O[block])
+        result = np.einsum("bnhe,hed->bnhd", z, model.lens.W_O[block])
         for name, theirs in (("v", v), ("z", z), ("result", result)):
             assert np.allclose(cache[name, block], theirs, atol=1e-5)
         assert np.allclose(cache["attn_out", block], result.sum(2), atol=1e-5)
     stream = cache.decompose_resid().sum(0)
     assert np.allclose(stream, cache["resid_post", 1], atol=1e-4)
-    again = model.run_with_hooks(ids, fwd_hooks=[("blocks.1.attn.hook_v", lambda v, hook: 0 * v)])
+    again = model.lens.run_with_hooks(
+        ids, fwd_hooks=[("blocks.1.attn.hook_v", lambda v, hook: 0 * v)]
+    )
     assert np.allclose(again, model.put("r^{2,h} = 0").run(ids)["logits"], atol=1e-5)
-    greedy = model.generate(ids, 3, do_sample=False)
-    assert (model.generate(ids, 3, temperature=0) == greedy).all()
+    greedy = model.lens.generate(ids, 3, do_sample=False)
+    assert (model.lens.generate(ids, 3, temperature=0) == greedy).all()
 
 
 def test_a_stack_of_what_has_no_names_is_refused(files: Path) -> None:
     model = vt.load(files / "mine.safetensors", card=files / "mine.md")
-    _, cache = model.run_with_cache(T)
+    _, cache = model.lens.run_with_cache(T)
     with pytest.raises(VieteError, match="Classifier has no hook_attn_out"):
         cache.decompose_resid()
 
@@ -309,7 +313,7 @@ def test_saved_and_opened_again(files: Path) -> None:
                                          for k, v in weights(model).items()})  # fmt: skip
     again = vt.load(out)
     assert again.card == model
-    np.testing.assert_array_equal(again(T)[0], model.run(T, weights(model))["scores"])
+    np.testing.assert_array_equal(again.lens(T)[0], model.run(T, weights(model))["scores"])
     again.card.__dict__.clear()
     vt.load(files / "folder", card=files / "asking.md").save(files / "out")  # over its own
     assert vt.load(files / "out").card.sizes["d"] == 4

@@ -173,7 +173,7 @@ def test_a_tokenizer_of_ones_own_is_written(tmp_path: Path) -> None:
     with torch.no_grad():
         theirs = net(ids).logits.numpy()
     ours = vt.load(run)
-    assert ours.to_tokens("314").tolist() == [[3, 1, 4]]
+    assert ours.lens.to_tokens("314").tolist() == [[3, 1, 4]]
     assert relative(ours.run("314")["logits"], theirs[0]) < 1e-5
     assert relative(vt.load(tmp_path / "hf").run("314")["logits"], theirs[0]) < 1e-5
 

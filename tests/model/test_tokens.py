@@ -66,56 +66,62 @@ def loaded(tmp_path: Path) -> Any:
 def test_text_and_back(loaded: Any) -> None:
     end = loaded.tokenizer.eos_token_id
     for text in TEXTS:
-        ids = loaded.to_tokens(text, truncate=False)
+        ids = loaded.lens.to_tokens(text, truncate=False)
         assert ids.shape[0] == 1 and ids[0, 0] == end and ids.dtype == np.int64
-        assert loaded.to_string(ids[0]) == END + text
-        assert loaded.to_string(ids) == [END + text]
+        assert loaded.lens.to_string(ids[0]) == END + text
+        assert loaded.lens.to_string(ids) == [END + text]
         alone = loaded.tokenizer.encode(text)
         assert list(ids[0, 1:]) == list(alone)
-        assert "".join(loaded.to_str_tokens("the cat sat")) == END + "the cat sat"
-    assert list(loaded.to_tokens("the cat", prepend_bos=False)[0]) == list(PAIRS.encode("the cat"))
+        assert "".join(loaded.lens.to_str_tokens("the cat sat")) == END + "the cat sat"
+    assert list(loaded.lens.to_tokens("the cat", prepend_bos=False)[0]) == list(
+        PAIRS.encode("the cat")
+    )
     with pytest.raises(vt.VieteError, match="a text without tokens"):
-        loaded.to_tokens("", prepend_bos=False)
+        loaded.lens.to_tokens("", prepend_bos=False)
 
 
 def test_several_texts(loaded: Any) -> None:
-    ids = loaded.to_tokens(["the cat", "the cat sat on"])
-    short = loaded.to_tokens("the cat")[0]
+    ids = loaded.lens.to_tokens(["the cat", "the cat sat on"])
+    short = loaded.lens.to_tokens("the cat")[0]
     assert ids.shape[0] == 2 and list(ids[0, : len(short)]) == list(short)
     assert set(ids[0, len(short) :]) == {loaded.tokenizer.eos_token_id}
-    lists = loaded.to_str_tokens(["the cat", "dog"], prepend_bos=False)
+    lists = loaded.lens.to_str_tokens(["the cat", "dog"], prepend_bos=False)
     assert ["".join(x) for x in lists] == ["the cat", "dog"]
-    assert loaded.to_string(ids[:, 1:])[1] == "the cat sat on"
+    assert loaded.lens.to_string(ids[:, 1:])[1] == "the cat sat on"
     # A shorter text is not touched by what stands behind it.
     a, b = loaded.run(["the cat", "the cat sat on"])["logits"], loaded.run("the cat")["logits"]
     np.testing.assert_allclose(a[0, : len(short)], b, atol=1e-6)
 
 
 def test_a_long_text_is_cut_at_the_context(loaded: Any) -> None:
-    assert loaded.to_tokens("the cat sat on the mat " * 9).shape == (1, 12)
-    assert loaded.to_tokens("the cat sat on the mat " * 9, truncate=False).shape[1] > 12
+    assert loaded.lens.to_tokens("the cat sat on the mat " * 9).shape == (1, 12)
+    assert loaded.lens.to_tokens("the cat sat on the mat " * 9, truncate=False).shape[1] > 12
 
 
 def test_single_tokens(loaded: Any) -> None:
-    cat = loaded.to_single_token(" the")
-    assert loaded.to_single_str_token(cat) == " the"
+    cat = loaded.lens.to_single_token(" the")
+    assert loaded.lens.to_single_str_token(cat) == " the"
     with pytest.raises(vt.VieteError, match=r"'zzqq' is 4 tokens, not one"):
-        loaded.to_single_token("zzqq")
+        loaded.lens.to_single_token("zzqq")
     with pytest.raises(vt.VieteError, match="give one token, not 2"):
-        loaded.to_single_str_token([1, 2])
+        loaded.lens.to_single_str_token([1, 2])
     with pytest.raises(vt.VieteError, match="there is no token 9999"):
-        loaded.to_single_str_token(9999)
+        loaded.lens.to_single_str_token(9999)
     text = "the cat sat on the mat"
-    tokens = loaded.to_str_tokens(text)
-    assert loaded.get_token_position(" the", text) == tokens.index(" the")
-    assert loaded.get_token_position(" the", text, prepend_bos=False) == tokens.index(" the") - 1
-    assert loaded.get_token_position(" the", loaded.to_tokens(" the the"), mode="last") == 2
+    tokens = loaded.lens.to_str_tokens(text)
+    assert loaded.lens.get_token_position(" the", text) == tokens.index(" the")
+    assert (
+        loaded.lens.get_token_position(" the", text, prepend_bos=False) == tokens.index(" the") - 1
+    )
+    assert (
+        loaded.lens.get_token_position(" the", loaded.lens.to_tokens(" the the"), mode="last") == 2
+    )
     with pytest.raises(vt.VieteError, match="the text has no token"):
-        loaded.get_token_position(" dog", text)
+        loaded.lens.get_token_position(" dog", text)
 
 
 def test_one_text_is_one_sequence_and_a_list_a_batch(loaded: Any) -> None:
-    ids, text = loaded.to_tokens("the cat"), "the cat"
+    ids, text = loaded.lens.to_tokens("the cat"), "the cat"
     one, several = loaded.run(text), loaded.run([text])
     for question in (
         "logits",
@@ -132,25 +138,25 @@ def test_one_text_is_one_sequence_and_a_list_a_batch(loaded: Any) -> None:
         assert one.axes(question) == several.axes(question)[1:]
         assert several.axes(question)[0] == "batch"
     # What TransformerLens returns has a batch axis there, and here.
-    logits, cache = loaded.run_with_cache(text)
-    assert logits.shape == loaded(text).shape == (1, *one["logits"].shape)
+    logits, cache = loaded.lens.run_with_cache(text)
+    assert logits.shape == loaded.lens(text).shape == (1, *one["logits"].shape)
     assert cache["resid_post", 0].shape == (1, *one["x^1"].shape)
     seen: list[tuple[int, ...]] = []
-    with loaded.hooks([("x^1", lambda x, hook: seen.append(x.shape))]):
+    with loaded.lens.hooks([("x^1", lambda x, hook: seen.append(x.shape))]):
         assert loaded.run(text)["logits"].shape == one["logits"].shape
     assert seen == [(1, *one["x^1"].shape)]
     assert [*loaded.sample(text, most=2)] == [*loaded.sample(ids, most=2)]
     with pytest.raises(vt.VieteError, match="ids must be whole numbers"):
-        loaded.to_string([0.5])
+        loaded.lens.to_string([0.5])
 
 
 def test_tokens_are_the_models_arrays(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     files = {"tokenizer.json": PAIRS.dumps(), "tokenizer_config.json": BOS}
     there = vt.load(model(tmp_path / "m", files), framework="torch")
-    ids = there.to_tokens("the cat")
+    ids = there.lens.to_tokens("the cat")
     assert ids.dtype == torch.int64
-    assert there.to_string(ids[0]) == END + "the cat"
+    assert there.lens.to_string(ids[0]) == END + "the cat"
     assert there.run("the cat")["logits"].shape == (ids.shape[1], 300)
 
 
@@ -175,23 +181,23 @@ def test_where_the_first_token_is_said(
 ) -> None:
     found = vt.load(model(tmp_path / "m", {"tokenizer.json": PAIRS.dumps(), **files}, **config))
     assert (found.tokenizer.bos_token_id is not None) == first
-    assert (found.to_str_tokens("the cat")[0] == END) == first
+    assert (found.lens.to_str_tokens("the cat")[0] == END) == first
     if not first:
         with pytest.raises(vt.VieteError, match="has no token that begins a text"):
-            found.to_tokens("the cat", prepend_bos=True)
+            found.lens.to_tokens("the cat", prepend_bos=True)
 
 
 def test_what_the_tokenizer_itself_puts_around(tmp_path: Path) -> None:
     found = vt.load(model(tmp_path / "m", {"tokenizer.json": wrapping()}))
-    assert found.to_str_tokens("the cat")[:1] == ["[CLS]"]
-    assert found.to_str_tokens("the cat")[-1:] == ["[SEP]"]
-    assert "".join(found.to_str_tokens("the cat", prepend_bos=False)) == "the cat"
+    assert found.lens.to_str_tokens("the cat")[:1] == ["[CLS]"]
+    assert found.lens.to_str_tokens("the cat")[-1:] == ["[SEP]"]
+    assert "".join(found.lens.to_str_tokens("the cat", prepend_bos=False)) == "the cat"
 
 
 def test_what_begins_a_text_already_is_not_doubled(tmp_path: Path) -> None:
     files = {"tokenizer.json": wrapping(), "tokenizer_config.json": {"bos_token": "[CLS]"}}
     found = vt.load(model(tmp_path / "m", files))
-    assert found.to_str_tokens("the cat").count("[CLS]") == 1
+    assert found.lens.to_str_tokens("the cat").count("[CLS]") == 1
 
 
 # -- against transformers --------------------------------------------------------------------------
@@ -219,7 +225,9 @@ def test_against_transformers(kind: str, tmp_path: Path) -> None:
         around = theirs(text)["input_ids"]
         wanted = around if around[:1] == [theirs.bos_token_id] else [theirs.bos_token_id, *around]
         assert ours.tokenizer.framed(text) == wanted
-        assert ours.to_string(alone) == theirs.decode(alone, clean_up_tokenization_spaces=False)
+        assert ours.lens.to_string(alone) == theirs.decode(
+            alone, clean_up_tokenization_spaces=False
+        )
 
 
 def test_a_tokenizer_of_transformers(tmp_path: Path) -> None:
@@ -228,10 +236,10 @@ def test_a_tokenizer_of_transformers(tmp_path: Path) -> None:
     folder = model(tmp_path / "m", files)
     net = hf.GPT2LMHeadModel.from_pretrained(folder)
     ours = vt.from_transformers(net, hf.AutoTokenizer.from_pretrained(folder))
-    assert ours.to_str_tokens("the cat") == vt.load(folder).to_str_tokens("the cat")
+    assert ours.lens.to_str_tokens("the cat") == vt.load(folder).lens.to_str_tokens("the cat")
     without = vt.from_transformers(net)
     with pytest.raises(vt.VieteError, match="has no tokenizer"):
-        without.to_tokens("the cat")
+        without.lens.to_tokens("the cat")
 
 
 # -- what cannot be read ---------------------------------------------------------------------------

@@ -19,8 +19,8 @@ def test_values_hooks_weights_and_stacks(title: str, tmp_path: Path) -> None:
     family, tokens = peer.FAMILIES[title], np.random.default_rng(1).integers(0, peer.V, (2, 9))
     net = peer.network(family)
     ours = peer.opened(net, str(tmp_path))
-    found = peer.compare(ours, peer.lens(net, family, False), tokens)
+    found = peer.compare(ours.lens, peer.lens(net, family, False), tokens)
     processed = peer.lens(net, family, True)
-    found |= peer.compare(ours.folded(), processed, tokens)
-    found |= peer.compare_stacks(ours.folded(), processed, tokens)
+    found |= peer.compare(ours.folded().lens, processed, tokens)
+    found |= peer.compare_stacks(ours.folded().lens, processed, tokens)
     assert {k: v for k, v in found.items() if not v < 1e-6} == {}

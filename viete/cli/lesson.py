@@ -79,7 +79,9 @@ def lesson(
     if "/" in ((inputs.text if model is None and inputs.tokens is None else inputs.tokens) or ""):
         raise VieteError("a lesson takes one sequence, not a batch: --tokens without /")
     ids = inputs.ids(card, model)
-    word = None if model is None or model.read_tokenizer() is None else model.to_single_str_token
+    word = (
+        None if model is None or model.read_tokenizer() is None else model.lens.to_single_str_token
+    )
     names = () if blank is None else split_names(blank, "--blank")
     check_names(card, names)  # before the exact run, which may be long
     estimate(card, ids, trained=model is not None)

@@ -17,7 +17,7 @@ from viete.evaluate.labelled import Array, device_of
 from viete.evaluate.run import Run
 from viete.graph.card import CardData, Input
 from viete.graph.dependence import forward_slice
-from viete.model.weights import NamedWeights
+from viete.model.named_texts import NamedTexts
 from viete.notation.printer import show
 from viete.notation.tree import Idx, Ref
 
@@ -26,12 +26,8 @@ RETURNS = ("logits", "loss", "both", None)
 LOSSES = "table_{{j<{n}-1}}(-logsoftmax({z})_{{j, {t}_{{j+1}}}})"
 
 
-class NamedCalls(NamedWeights):
+class NamedCalls(NamedTexts):
     """Inputs and results of a call, by the card's text and its scores of the next token."""
-
-    def ids(self, given: Any, prepend_bos: bool | None = None) -> Any:
-        """Token ids of a text; the class that inherits this defines it."""
-        return given
 
     def check_next_token(self) -> None:
         """Refuse the loss of the next token where the card has no scores of it."""
@@ -74,7 +70,7 @@ class NamedCalls(NamedWeights):
         self, tokens: Any, inputs: Mapping[str, Any], prepend_bos: bool | None = None
     ) -> dict[str, Any]:
         """Inputs by name, with a batch axis."""
-        ids = self.ids(tokens, prepend_bos)
+        ids = self.model.ids(tokens, prepend_bos)
         if not hasattr(ids, "ndim"):
             ids = array_like(next(iter(self.weights.values())), ids)
         if ids.ndim == len(self.card.heads_of(self.text.symbol)) + len(self.text.shape):
@@ -84,10 +80,6 @@ class NamedCalls(NamedWeights):
             there = np.arange(ids.shape[-1]) < np.array(lengths)[:, None]
             inputs = {mask.name: there.astype(np.int64), **inputs}
         return {self.text.name: ids, **inputs}
-
-    def text_lengths(self, given: Any, prepend_bos: bool | None = None) -> list[int]:
-        """The lengths of several texts; none of ids. The class that inherits this defines it."""
-        return []
 
     def outcome(
         self, run: Run, return_type: str | None, per_token: bool, lengths: Sequence[int] = ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Sequence
 from typing import Any, Protocol
 
 from viete.evaluate.labelled import Array
@@ -16,8 +16,11 @@ class Weighted(Protocol):
         """A weight by its name."""
 
     @property
-    def hook_dict(self) -> Mapping[str, Any]:
-        """The places to hook into, by name."""
+    def names(self) -> Container[str]:
+        """The names of values that the card has."""
+
+    def point(self, name: str) -> Any:
+        """The place of a name to hook into."""
 
     def normed(self, name: str, terms: Array) -> Array:
         """A norm applied to arrays."""
@@ -58,7 +61,7 @@ class FinalNorm(WeightsByName):
 
     def __call__(self, resid: Array) -> Array:
         """The norm of any (…, d_model); the input itself where no norm precedes the unembedding."""
-        there = "ln_final.hook_scale" in self.model.hook_dict
+        there = "ln_final.hook_scale" in self.model.names
         return self.model.normed("ln_final", resid) if there else resid
 
 
@@ -87,8 +90,8 @@ class Block:
                 return self.model.weight(weight)[self.layer]
         place = f"blocks.{self.layer}.{self.part}{name}"
         general = f"blocks.{{l}}.{self.part}{name}"
-        if general in conventions().values and place in self.model.hook_dict:
-            return self.model.hook_dict[place]
+        if general in conventions().values and place in self.model.names:
+            return self.model.point(place)
         if not self.part and any(n.startswith(f"{general}.") for n in conventions().values):
             return Block(self.model, self.layer, f"{name}.")
         raise AttributeError(f"a block has no {self.part}{name}")

@@ -1,6 +1,6 @@
 """Activation patching: replaces a value by another run's, place by place, and measures the effect.
 
-These are the functions of `transformer_lens.patching`, by their names. Each takes a model, the
+These are the functions of `transformer_lens.patching`, by their names. Each takes a lens, the
 tokens of the run that is changed, (batch, n), the cache of the run that values come from, and a
 ``metric`` of the logits (batch, n, V), a number. It returns the metric of every patch, with an axis
 for each of its indices.
@@ -18,7 +18,7 @@ from array_api_compat import array_namespace
 from viete.errors import VieteError
 from viete.evaluate.labelled import Array
 from viete.model.cache import ActivationCache
-from viete.model.hooks import Hooked
+from viete.model.lens import Lens
 
 Metric = Callable[[Array], Any]
 Setter = Callable[[Array, Sequence[int], Array], Array]
@@ -29,7 +29,7 @@ SAME = {"head_index": "head"}
 
 
 def generic_activation_patch(
-    model: Hooked, corrupted_tokens: Array, clean_cache: ActivationCache, patching_metric: Metric,
+    model: Lens, corrupted_tokens: Array, clean_cache: ActivationCache, patching_metric: Metric,
     patch_setter: Setter, activation_name: str, index_axis_names: Sequence[str] | None = None,
     index_df: Any = None, return_index_df: bool = False,
 ) -> Any:  # fmt: skip
@@ -70,7 +70,7 @@ def patched(value: Array, hook: Any, index: Sequence[int], clean: Array, setter:
     return setter(value, index, clean)
 
 
-def sizes_of(model: Hooked, tokens: Array, name: str) -> dict[str, int]:
+def sizes_of(model: Lens, tokens: Array, name: str) -> dict[str, int]:
     """The number of indices on each axis."""
     cfg, n = model.cfg, int(tokens.shape[-1])
     heads = cfg.n_key_value_heads if name in ("k", "v") else cfg.n_heads
@@ -102,7 +102,7 @@ def stacked(*several: Patching) -> Patching:
     """Several patchings on a new first axis; where one has fewer heads, zeros fill the rest."""
 
     def patch(
-        model: Hooked, corrupted_tokens: Array, clean_cache: ActivationCache, metric: Metric
+        model: Lens, corrupted_tokens: Array, clean_cache: ActivationCache, metric: Metric
     ) -> Array:
         parts = [each(model, corrupted_tokens, clean_cache, metric) for each in several]
         most = max(part.shape[-1] for part in parts)

@@ -15,7 +15,7 @@ from viete.evaluate.labelled import Array
 from viete.evaluate.run import Run
 from viete.evaluate.schedule import Member, program
 from viete.model.calls import array_like
-from viete.model.hook_points import Hooking
+from viete.model.hooking import Hooking
 from viete.model.named_values import NamedValues, named_values
 from viete.model.table import conventions
 from viete.notation.parser import parse

@@ -61,7 +61,7 @@ def test_prompt(
     places: list[list[tuple[str, int]]] = []
     before = [int(t) for t in start[0]]
     for k in range(len(ids[0])):
-        scores = to_numpy(model(model.in_its_arrays(np.array([before + ids[0][:k]]))))[0, -1]
+        scores = to_numpy(model([before + ids[0][:k]]))[0, -1]
         scores = scores.astype(float)
         shares = np.exp(scores - scores.max()) / np.exp(scores - scores.max()).sum()
         order = np.argsort(-scores, kind="stable")

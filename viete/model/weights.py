@@ -1,4 +1,4 @@
-"""The weights of a loaded model under the names of TransformerLens, and products of them."""
+"""The weights of a model under the names of TransformerLens, and products of them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Protocol
 
+import numpy as np
 from array_api_compat import array_namespace
 
 from viete.analysis.next_token import text_of
@@ -24,19 +25,50 @@ from viete.model.parts import Block, Embedding, FinalNorm, Unembedding
 from viete.model.table import LAYER, Entry, conventions, layout
 from viete.notation.tree import Apply, Expr, Num, Ref, Symbol, num, replaced, walk
 from viete.rewrite.simplify import simplified
+from viete.text.tokenizer import Tokenizer
 
 TERM, SCALE = Symbol("argument", "normed_term"), Symbol("argument", "normed_scale")
 
 
-class NamedWeights:
-    """The weights of a card by the names of TransformerLens: ``W_Q``, ``W_U``, ``cfg``."""
+class Opened(Protocol):
+    """What a lens needs of a model: a card with weights, and perhaps a tokenizer."""
 
-    card: CardData  # for the class that is made of this: the model as equations
+    @property
+    def card(self) -> CardData: ...
+    @property
+    def weights(self) -> Mapping[str, Array]: ...
+    @property
+    def tokenizer(self) -> Tokenizer: ...
+    def own_tokenizer(self) -> Tokenizer | None: ...
+    def ids(self, given: Any, prepend_bos: bool | None = None) -> Any: ...
+    def in_its_arrays(self, ids: np.ndarray) -> Array: ...
+    def with_inputs(self, options: Mapping[str, Any]) -> dict[str, Any]: ...
+    def padded(self) -> Any: ...
+    def run(self, tokens: Any = None, /, **options: Any) -> Run: ...
+    def sample(self, prompt: Any, /, **options: Any) -> Iterator[tuple[int | None, ...]]: ...
+    def to(self, *where: Any) -> Any: ...
+
+
+class NamedWeights:
+    """The weights of a model by the names of TransformerLens: ``W_Q``, ``W_U``, ``cfg``."""
+
+    def __init__(self, model: Opened) -> None:
+        self.model = model
+
+    @property
+    def card(self) -> CardData:
+        """The model's equations."""
+        return self.model.card
 
     @property
     def weights(self) -> Mapping[str, Array]:
-        """The weights by the card's names; the class that inherits this defines it."""
-        raise NotImplementedError
+        """The weights by the card's names."""
+        return self.model.weights
+
+    def forget(self) -> None:
+        """Forget what was made of the weights, which are others now."""
+        for name in ("parameters_alone", "cfg"):
+            self.__dict__.pop(name, None)
 
     @cached_property
     def names(self) -> Names:
@@ -238,8 +270,6 @@ class NamedWeights:
             tokens = self.to_single_token(tokens)
         columns = self.weight("W_U").swapaxes(0, 1)
         if not hasattr(tokens, "shape"):
-            import numpy as np
-
             tokens = np.asarray(tokens)
         if tokens.ndim == 0 or tuple(tokens.shape) == (1,):
             return columns[int(tokens)]

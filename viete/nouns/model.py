@@ -28,9 +28,12 @@ from viete.evaluate.schedule import program
 from viete.evaluate.spelling import by_own_names
 from viete.formats.tensors import TensorFile, in_memory, require
 from viete.graph.card import CardData
+from viete.meanings.run import run
+from viete.model.calls import to_device
 from viete.model.checking import check
 from viete.model.compare import Report
 from viete.model.folder import Folder, open_arrays, open_folder
+from viete.model.lens import Lens
 from viete.model.live import folder_of, to_live, tokenizer_of
 from viete.model.mapping import load_weights, place, precision
 from viete.model.saving import edges_beside, save
@@ -42,7 +45,6 @@ from viete.notation.printer import show
 from viete.notation.substitution import substitute
 from viete.notation.tree import num
 from viete.notation.words import Words
-from viete.nouns.like_modules import LikeModules
 from viete.nouns.run import Questions, questions
 from viete.nouns.searching import Searching
 from viete.nouns.several import batch_of, run_each
@@ -65,7 +67,7 @@ ITS_OWN = ("card", "path", "config", "tensors", "framework", "dtype", "device", 
            "inputs")  # fmt: skip
 
 
-class Model(Searching, LikeModules, Verbs, Generic[C]):
+class Model(Searching, Verbs, Generic[C]):
     """A card with weights, and perhaps a tokenizer.
 
     A model has the methods of a card, and uses its own weights. ``card`` is its equations,
@@ -142,12 +144,6 @@ class Model(Searching, LikeModules, Verbs, Generic[C]):
         own = {n: x for n, x in self.inputs.items() if n in program(self.card).inputs}
         return {**own, **options}
 
-    def inputs_of(
-        self, tokens: Any, inputs: Mapping[str, Any], prepend_bos: bool | None = None
-    ) -> dict[str, Any]:
-        """As `Hooked.inputs_of`, with the model's own inputs."""
-        return super().inputs_of(tokens, self.with_inputs(inputs), prepend_bos)
-
     def weights_of(self, parameters: Set[str], card: CardData) -> Mapping[str, Array]:
         """The weights of these parameters, and any array that fits no parameter."""
         own = {name: p.name for name, (p, _, _) in program(self.card).parameters.items()}
@@ -199,7 +195,9 @@ class Model(Searching, LikeModules, Verbs, Generic[C]):
             options["names"] = [
                 show(parse(text, scope.inside(own_letters(text, scope)))) for text in texts
             ]
-        return questions(super().run(tokens, **self.with_inputs(options)), self)
+        ids = None if tokens is None else self.ids(tokens)
+        card, options = self.lens.with_hooks(self.with_inputs(options))
+        return questions(run(card, ids, self.weights, **options), self)
 
     def sample(self, prompt: Any, /, **options: Any) -> Iterator[tuple[int | None, ...]]:
         """Continue a text, or token ids, token by token, as `Card.sample` does.
@@ -208,7 +206,7 @@ class Model(Searching, LikeModules, Verbs, Generic[C]):
         """
         ids = self.ids(prompt)
         ids = ids[0] if getattr(ids, "ndim", 1) == 2 and len(ids) == 1 else ids
-        card, options = self.with_hooks(self.with_inputs(options))
+        card, options = self.lens.with_hooks(self.with_inputs(options))
         return sample(card, self.weights, ids, **options)
 
     def planned(self, of: str | None = None, compute: Any = None, mean: str = "targets") -> Engine:
@@ -314,6 +312,29 @@ class Model(Searching, LikeModules, Verbs, Generic[C]):
         return out
 
     # -- texts, and other libraries ----------------------------------------------------------------
+
+    @cached_property
+    def lens(self) -> Lens:
+        """The model by the names of TransformerLens: `run_with_cache`, hooks, ``W_Q``.
+
+        >>> logits, cache = model.lens.run_with_cache("The Eiffel Tower is in")  # doctest: +SKIP
+        >>> cache["pattern", 5].shape, model.lens.W_O[5, 3].shape  # doctest: +SKIP
+        """
+        return Lens(self)
+
+    def to(self, *where: Any) -> Self:
+        """Move the weights to a device or precision of PyTorch, in place.
+
+        Raises VieteError for weights of another library.
+        """
+        moved = {name: to_device(w, *where) for name, w in self.weights.items()}
+        self.source = partial(constant, moved)
+        del self.weights
+        self.lens.forget()
+        if self.framework == "torch":
+            like = next(iter(moved.values()))
+            self.device, self.dtype = str(like.device), str(like.dtype).removeprefix("torch.")
+        return self
 
     def own_tokenizer(self) -> Tokenizer | None:
         """The tokenizer; None if the model has none."""

@@ -13,7 +13,6 @@ from viete.ask.claim_texts import Texts as ExampleTexts
 from viete.ask.claim_texts import is_drawn, texts_of
 from viete.errors import VieteError
 from viete.graph.card import CardData
-from viete.model.hooks import Hooked
 from viete.model.tokens import Texts
 from viete.notation.words import Words
 from viete.text.prompts import TextReader
@@ -30,10 +29,11 @@ if TYPE_CHECKING:
     from viete.probes.probing import Probes
 
 
-class Searching(Texts, Hooked):
+class Searching(Texts):
     """The searches of a model: circuits, causes, features, probes."""
 
-    path: Path  # for the class that is made of this
+    card: CardData  # for the class that is made of this
+    path: Path
 
     @property
     def words(self) -> Words:
@@ -69,8 +69,8 @@ class Searching(Texts, Hooked):
         source = str(texts) if named else ""
         some = self.examples(texts)
         return Circuits(
-            self.card, self.weights, of, some, source, lambda: self.words, steps, score, nodes,
-            positions,
+            self.card, self.itself.weights, of, some, source, lambda: self.words, steps, score,
+            nodes, positions,
         )  # fmt: skip
 
     def examples(self, texts: Any) -> ExampleTexts:
@@ -156,7 +156,7 @@ class Searching(Texts, Hooked):
         from viete.text.windows import cut, line_windows, running_windows
 
         if data is not None:
-            if (known := self.own_tokenizer()) is None:
+            if (known := self.itself.own_tokenizer()) is None:
                 raise VieteError(f"{self.path} has no tokenizer to read text")
             return running_windows(str(data), known, length)
         if isinstance(texts, str | Path) and Path(texts).is_file():
@@ -233,7 +233,7 @@ class Searching(Texts, Hooked):
         names = first.names_needed([of, word])  # so that runs of a length are recorded once
 
         def start(text: Any) -> Run:
-            return self.run(text, names=names, **inputs)
+            return self.itself.run(text, names=names, **inputs)
 
         vectors = probe_examples(start, examples, of, word, of_each, kind)
         return Probes(vectors, method, held, penalty, seed)

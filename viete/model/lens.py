@@ -1,11 +1,13 @@
-"""Runs a loaded model as TransformerLens does: logits or loss, a cache, hooks for one run."""
+"""A model as TransformerLens has it: logits or loss, a cache, hooks for one run."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Self
+
+import numpy as np
 
 from viete.errors import VieteError
 from viete.evaluate.execution import execute
@@ -13,16 +15,15 @@ from viete.evaluate.inputs import check_weights
 from viete.evaluate.labelled import Array
 from viete.evaluate.run import Run
 from viete.evaluate.schedule import program
-from viete.graph.card import CardData
-from viete.meanings.run import run
 from viete.model.cache import ActivationCache, RunValues
 from viete.model.calls import RETURNS
-from viete.model.gradient_hooks import GradientHook
-from viete.model.hook_points import Filter, Hook, HookPoint, Hooks
+from viete.model.hook_points import Hook, HookPoint
+from viete.model.hooking import Filter, Hooks
 from viete.model.named_values import NamedValues, named_values
 from viete.model.names import SPLIT
 from viete.model.short_names import Key
 from viete.model.starting import Starting
+from viete.model.tokens import are_texts, whole_numbers
 
 
 @dataclass(frozen=True)
@@ -37,13 +38,13 @@ class Asked:
     prepend_bos: bool | None = None
 
 
-class Hooked(Starting):
-    """What a card with weights can do by the names of TransformerLens.
+class Lens(Starting):
+    """A model by the names of TransformerLens, ``model.lens``.
 
     Tokens are ids (n) or (batch, n), or text. Values by names of TransformerLens, and the results
-    of `__call__` and `run_with_cache`, have a batch axis, as in TransformerLens; `run` has one only
-    for a batch. ``names`` lists only names for which the card has values: `Names.meaning` gives the
-    meaning of each.
+    of `__call__` and `run_with_cache`, have a batch axis, as in TransformerLens; ``model.run`` has
+    one only for a batch. ``names`` lists only names for which the card has values: `meaning` gives
+    the meaning of each. Hooks act on every run of the model, and stay when it is moved.
     """
 
     def meaning(self, name: Key) -> str:
@@ -57,7 +58,6 @@ class Hooked(Starting):
         hooked into by name in any case.
         """
         self.names.split_inputs = use
-        self.__dict__.pop("hook_dict", None)
 
     def set_use_attn_result(self, use: bool) -> None:
         """Do nothing: ``hook_result`` is always available, in TransformerLens only on request."""
@@ -66,27 +66,6 @@ class Hooked(Starting):
         """Do nothing: ``hook_mlp_in`` is always available, in TransformerLens only on request."""
 
     # -- running -----------------------------------------------------------------------------------
-
-    def run(self, tokens: Any = None, /, **options: Any) -> Run:
-        """Run the equations on token ids, (n) or (batch, n), or on text: every value by its name.
-
-        Values have a batch axis where the ids have one, or a list of texts is given. Hooks act on
-        it. Options and other inputs are those of `viete.meanings.run.run`.
-        """
-        ids = None if tokens is None else self.ids(tokens)
-        card, options = self.with_hooks(options)
-        return run(card, ids, self.weights, **options)
-
-    def with_hooks(self, options: dict[str, Any]) -> tuple[CardData, dict[str, Any]]:
-        """The card with the values that functions hook into, and the options with these hooks."""
-        if not self.hooked:
-            return self.card, options
-        named = named_values(self.names, {n for n in map(self.general, self.hooked) if n})
-        if options.get("names") is not None:
-            needed = [named.value(name) for name, _ in self.hooked]
-            options["names"] = [*options["names"], *needed]
-        options["put"] = {**(options.get("put") or {}), **self.interventions(named, self.hooked)}
-        return named.model, options
 
     def __call__(
         self, tokens: Any, return_type: str | None = "logits", loss_per_token: bool = False,
@@ -150,7 +129,7 @@ class Hooked(Starting):
         found: dict[str, Array] = {} if cache is None else cache
 
         def keep(value: Array, hook: HookPoint, ends: str) -> None:
-            found[hook.name + ends] = value
+            found[f"{hook.name}{ends}"] = value
 
         where = list(self.names) if names_filter is None else names_filter
         back: list[tuple[Filter, Hook]] = [(where, partial(keep, ends="_grad"))]
@@ -180,13 +159,76 @@ class Hooked(Starting):
         False the functions hook into every run from then on. With ``clear_contexts`` the contexts
         of hook points are emptied at the end.
         """
-        with self.hooks(fwd_hooks, bwd_hooks):
-            out, during = self(tokens, return_type=return_type, **options), list(self.hooked)
-        if not reset_hooks_end:
-            self.hooked[:] = during
-        if clear_contexts:
-            self.clear_contexts()
-        return out
+        with self.hooks(fwd_hooks, bwd_hooks, reset_hooks_end, clear_contexts):
+            return self(tokens, return_type=return_type, **options)
+
+    def generate(
+        self, input: Any = "", max_new_tokens: int = 10, stop_at_eos: bool = True,
+        eos_token_id: int | None = None, do_sample: bool = True, top_k: int | None = None,
+        top_p: float | None = None, temperature: float = 1.0, use_past_kv_cache: bool = True,
+        prepend_bos: bool | None = None, return_type: str = "input", seed: int = 0,
+        verbose: bool = False,
+    ) -> Any:  # fmt: skip
+        """Continue a text or token ids, (n) or (batch, n), as TransformerLens does.
+
+        >>> model.lens.generate("I live in", max_new_tokens=5)  # doctest: +SKIP
+
+        A text returns a text, without the tokens that begin and end one; ids return ids, (batch,
+        n). ``return_type`` "str" or "tokens" overrides this. In a batch, a sequence that has ended
+        is filled with its last token. ``temperature=0`` takes the likeliest token, as
+        ``do_sample=False`` does.
+        """
+        how: dict[str, Any] = {"greedy": True}
+        if do_sample and temperature != 0:
+            how = {"top_k": top_k, "top_p": top_p, "temperature": temperature}
+        texts = isinstance(input, str) or are_texts(input)
+        if return_type not in ("input", "str", "tokens"):
+            raise VieteError(f"return_type is 'input', 'str' or 'tokens', not {return_type!r:.40}")
+        given = [input] if isinstance(input, str) else list(input) if texts else input
+        rows = (
+            [self.model.ids(text, prepend_bos) for text in given] if texts else whole_numbers(given)
+        )
+        ids = [[int(t) for t in row] for row in (rows if texts else np.atleast_2d(rows))]
+        end = eos_token_id
+        if stop_at_eos and end is None and self.tokenizer is not None:
+            end = self.tokenizer.eos_token_id
+        stop = end if stop_at_eos else None
+        for k, row in enumerate(ids):
+            row += [t for t, in self.model.sample(
+                np.array(row), most=max_new_tokens, cache=use_past_kv_cache, seed=seed + k,
+                stop=stop, **how,
+            ) if t is not None]  # fmt: skip
+        if return_type == "str" or (return_type == "input" and texts):
+            known = self.model.tokenizer
+            ends = {known.bos_token_id, known.eos_token_id, known.pad_token_id, end}
+            out = [known.decode([t for t in row if t not in ends]) for row in ids]
+            return out[0] if isinstance(input, str) else out
+        longest = max(map(len, ids))
+        filled = [row + [end or 0] * (longest - len(row)) for row in ids]
+        return self.model.in_its_arrays(np.array(filled, np.int64))
+
+    # -- as a module of PyTorch --------------------------------------------------------------------
+
+    def to(self, *where: Any) -> Self:
+        """Move the model's weights to a device or precision of PyTorch, in place."""
+        self.model.to(*where)
+        return self
+
+    def cuda(self) -> Self:
+        """Move the weights to a GPU, in place."""
+        return self.to("cuda")
+
+    def cpu(self) -> Self:
+        """Move the weights to main memory, in place."""
+        return self.to("cpu")
+
+    def train(self, mode: bool = True) -> Self:
+        """Returns the lens itself: the equations are the same in training."""
+        return self
+
+    def eval(self) -> Self:
+        """Returns the lens itself, as `train` does."""
+        return self
 
     # -- how ---------------------------------------------------------------------------------------
 
@@ -199,7 +241,8 @@ class Hooked(Starting):
             raise VieteError(f"return_type must be one of {RETURNS}, not {return_type!r:.40}")
         if return_type in ("loss", "both"):
             self.check_next_token()
-        names = list(self.names) if keep is None else self.chosen(keep)
+        inputs = self.model.with_inputs(inputs)
+        names = list(self.names) if keep is None else self.asked(keep)
         first = None if asked.start is None else self.stream(asked.start, "start_at_layer")
         end = None if asked.stop is None else self.stream(asked.stop, "stop_at_layer")
 
@@ -207,7 +250,8 @@ class Hooked(Starting):
             late = end is not None and self.comes_after(name, end)
             return not late and (first is None or not self.comes_before(name, first))
 
-        names, hooks = [n for n in names if inside(n)], [h for h in self.hooked if inside(h[0])]
+        names = [n for n in names if inside(n)]
+        hooks = [point for point in self.hooked() if inside(str(point.name))]
         everything = keep is None and end is None and first is None
         apart = (
             not everything or hooks or self.names.split_inputs
@@ -222,7 +266,8 @@ class Hooked(Starting):
         named = named_values(self.names, wanted | hooked)
         needed = [named.value(n) for n in names]
         # A hook is called in any case, but for one of the card's names beyond the end.
-        needed += [named.value(n) for n, _ in hooks if end is None or n in self.names]
+        beyond = [str(p.name) for p in hooks if end is None or p.name in self.names]
+        needed += map(named.value, beyond)
         if end is not None:
             needed.append(named.value(end))
         elif return_type is not None:
@@ -234,7 +279,7 @@ class Hooked(Starting):
             run = self.started(tokens, named, first, needed, put, inputs)
         else:
             given = self.inputs_of(tokens, inputs, asked.prepend_bos)
-            back = any(isinstance(fn, GradientHook) for _, fn in hooks)
+            back = any(point.bwd_hooks for point in hooks)
             run = execute(program(named.model), given, self.weights,
                           None if everything else needed, put=put, again=not back)  # fmt: skip
         if end is not None:
@@ -261,4 +306,4 @@ class Hooked(Starting):
         return layer < start if layer is not None else self.names.comes_first(general)
 
 
-__all__ = ["Hooked"]
+__all__ = ["Lens"]
