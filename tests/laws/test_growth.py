@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import time
 from collections.abc import Callable
 from functools import cache, partial
@@ -18,6 +19,8 @@ from tests.laws.strategies import random_weights
 from viete.analysis.linearity import Linearity
 from viete.analysis.shapes import Shapes
 from viete.ask.terms import Expander
+from viete.circuits.card import live_edges
+from viete.circuits.runs import RunsWriting
 from viete.evaluate.schedule import Program
 from viete.graph.card import CardData
 from viete.meanings.run import run
@@ -236,3 +239,54 @@ def test_a_circuit_of_more_edges_is_not_written_more_often(monkeypatch: pytest.M
         assert counts["execute"] <= 2  # the exact scores of all chosen edges
         made.append(counts["circuit_card"])
     assert made[0] == made[1]
+
+
+def python_calls(work: Callable[[], Any]) -> int:
+    """How many functions of Python a piece of work calls: what it takes, on any machine."""
+    count = 0
+
+    def counted(_: Any, event: str, __: Any) -> None:
+        nonlocal count
+        count += event == "call"
+
+    sys.setprofile(counted)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+CIRCUITS = {
+    "heads": ("attention-only-2", {"V": 11, "d": 8, "N": 2, "d_k": 2, "n_max": 4}, "H", (4, 8, 16)),
+    "blocks": ("gpt2", {"V": 11, "d": 4, "H": 2, "d_f": 4, "n_max": 4}, "N", (2, 4, 8)),
+}
+NUMBER, TEXTS = "logsoftmax(logits_{-1})[5]", [[1, 2, 3], [3, 4, 7], [9, 8, 2]]
+
+
+def grows_with(what: str, work: Callable[[vt.Model], Any]) -> None:
+    """Each doubling adds about twice what the one before it added, though edges are squares."""
+    name, sizes, size, numbers = CIRCUITS[what]
+    counts = []
+    for k in (numbers[0], *numbers):  # the first reads what others then have
+        card = vt.read(name).bind(**sizes, **{size: k})
+        model = card.with_weights(random_weights(card, 3, scale=0.3))
+        counts.append(python_calls(lambda m=model: work(m)))
+    _, one, two, four = counts
+    assert four - two < 2.25 * (two - one), counts
+
+
+@pytest.mark.parametrize("what", CIRCUITS)
+def test_the_cards_of_a_circuit_grow_with_the_readers(what: str) -> None:
+    def work(model: vt.Model) -> None:
+        search = model.circuits(NUMBER, TEXTS)
+        live_edges(search.wiring, search.edges[::7])
+        RunsWriting(search.wiring, search.edges[:4], search.of).runs()
+
+    grows_with(what, work)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", CIRCUITS)
+def test_a_circuit_grows_with_the_readers(what: str) -> None:
+    grows_with(what, lambda model: model.circuit(NUMBER, TEXTS, edges=8))

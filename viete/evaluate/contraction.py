@@ -243,7 +243,7 @@ class Contraction:
         core = [a for a in (ROW, COL) if a in net.core]
         places = [net.with_axis(label) for label in core[: len(e.items)]]
         slices = any(isinstance(x, Slice) for x in e.items)
-        if len(e.items) > len(core) or None in places or slices:
+        if len(e.items) > len(core) or core == [ROW] or None in places or slices:
             return None
         factors = list(net.factors)
         for axis, (label, at) in enumerate(zip(core, places, strict=False)):

@@ -252,7 +252,8 @@ class Evaluator(ABC, Generic[V, E]):
                 v = self.gather(v, picked, at, item, among, env).relabel("new", label)
         if ROW in v.axes and COL not in v.axes and COL in core:
             v = v.relabel(ROW, COL)
-        return v
+        # A row of a column is a vector of one entry.
+        return self.column(v) if core == [ROW] and ROW not in v.axes else v
 
     # -- binders -----------------------------------------------------------------------------------
 
