@@ -186,6 +186,48 @@ def test_an_arrow_is_what_a_head_carries(name: str) -> None:
             run[inside.format(f"x^1_0 →(A^{{2,{head}}}) x^2_3")]
 
 
+@pytest.mark.parametrize("name", ["gpt2", "gemma2", "attention-only-2"])
+def test_an_arrow_with_letters_has_every_arrow(name: str) -> None:
+    """Of each block, head and position; and nothing comes from a block that is not before."""
+    run = run_of(name)
+    found = run.answer("x^i_j →(A^{i',h}) x^{i'}_3")
+    assert found.axes == ("i", "i'", "h", "j", found.axes[-1])
+    for i, to, j in ((0, 1, 0), (0, 2, 3), (1, 2, 2), (1, 1, 0), (2, 1, 1)):
+        arrow = f"x^{i}_{j} →(A^{{{to},h}}) x^{to}_3"
+        mine = found.array[i, to - 1, :, j]
+        if i < to:
+            np.testing.assert_allclose(mine, run[arrow], rtol=1e-9)
+            assert np.abs(mine).max() > 0 or j == 0  # beyond the window of Gemma 2
+        else:
+            assert not mine.any()
+            with pytest.raises(vt.VieteError, match="comes after it"):
+                run[arrow]
+    np.testing.assert_allclose(run["x^1_0 →(A^{2,h}) x^2_3"], found.array[1, 1, :, 0], rtol=1e-9)
+    token = run["x^i_j →(W_U) U_3"]
+    np.testing.assert_allclose(token[1, 2], run["x^1_2 →(W_U) U_3"], atol=1e-12)
+    with pytest.raises(vt.VieteError, match="ends at x of that block"):
+        run["x^i_j →(A^{i',h}) x^2_3"]
+    with pytest.raises(vt.VieteError, match="comes after it"):
+        run["x^i_j →(A^{i,h}) x^i_3"]
+
+
+def test_tensor_products_act_on_what_follows() -> None:
+    run = run_of("attention-only-2")
+    for written, meant in (
+        ("(A^{1,h} ⊗ W_{OV}^{1,h}) x^0", "A^{1,h} x^0 W_OV^{1,h}"),
+        (r"(\sum_h (A^{1,h} \otimes W_{OV}^{1,h})) \cdot x^0", r"\sum_h A^{1,h} x^0 W_OV^{1,h}"),
+        ("(A^{2,1} ⊗ W_{OV}^{2,1}) (A^{1,1} ⊗ W_{OV}^{1,1}) x^0",
+         "A^{2,1} A^{1,1} x^0 W_OV^{1,1} W_OV^{2,1}"),
+        ("x^0 + (2 (A^{1,1} ⊗ W_{OV}^{1,1}) - A^{2,1} ⊗ W_{OV}^{2,1} / 3) x^0 W_E^⊤ W_E",
+         "x^0 + (2 A^{1,1} x^0 W_OV^{1,1} - A^{2,1} x^0 W_OV^{2,1} / 3) W_E^⊤ W_E"),
+    ):  # fmt: skip
+        np.testing.assert_allclose(run[written], run[meant], atol=1e-12)
+    with pytest.raises(vt.VieteError, match="acts on what stands behind it"):
+        run["x^0 (A^{1,1} ⊗ W_{OV}^{1,1})"]
+    with pytest.raises(vt.VieteError, match="adds to another ⊗ only"):
+        run["(A^{1,1} ⊗ W_{OV}^{1,1} + 1) x^0"]
+
+
 def test_an_arrow_to_a_token_is_the_lens_without_biases() -> None:
     run = run_of("gpt2")
     to_token = run["x^2_1 →(W_U) U_3"]

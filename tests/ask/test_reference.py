@@ -108,9 +108,9 @@ TABLE = {
     # attribution: what a head carries from a position to another, and to a token's logit
     r"\rightarrow": r"A^{2,1}_{-1,0}",
     r"x^i_j \xrightarrow{A^{i',h}} x^{i'}_k":
-        r"A^{2,h}_{k,j} norm_A^2(x^1)_j W_{OV}^{2,h}",
+        r"x^i_j \xrightarrow{A^{i',h}} x^{i'}_k",
     r"x^i_j \xrightarrow{W_U} \overline{\text{token}}":
-        r"\langle \overline{\text{ Dublin}}, norm(x^i)_j \rangle",
+        r"x^i_j \xrightarrow{W_U} \overline{\text{ Dublin}}",
 }  # fmt: skip
 
 # The statements and where they hold: in parallel, in sequential blocks, with learned positions.

@@ -3,7 +3,7 @@ r"""Questions written as arrows: ``x^2_4 \xrightarrow{A^{5,1}} x^5_7``, ``x^2_4 
 For a head, the arrow is what the head copies of a residual vector from one position to another:
 that vector's part of what the head adds there, with the attention pattern and the norms' scales
 held fixed and without biases. For the unembedding W_U, it is what the vector adds to a token's
-logit.
+logit. A letter is free as in other questions: ``x^i_j →(A^{i',h}) x^{i'}_k``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from viete.ask.stream import key_of, value_of
 from viete.ask.terms import Expander
 from viete.errors import VieteError
 from viete.evaluate.run import Run
-from viete.notation.tree import Apply, Expr, Idx, Pick, Ref
+from viete.graph.conditions import settled
+from viete.notation.printer import show
+from viete.notation.tree import Apply, Expr, Idx, Num, Pick, Ref, Symbol, num, replaced, transform
 
 LATEX, PLAIN = re.compile(r"\\xrightarrow\s*\{"), re.compile(r"(?:→|->)\s*\(")
 UNEMBEDDING = ("W_U", "U")
@@ -66,11 +68,15 @@ class ArrowReader:
     opener: Expander
 
     def read(self, text: str) -> Expr:
-        """Parse one side, with numbers for its blocks."""
-        return self.opener.numbered(self.run.parse(text), {})
+        """Parse one side, with numbers for its blocks, or with the letters that it leaves free."""
+        e = self.run.parse(text)
+        return e if self.opener.card.block_letters(e) else self.opener.numbered(e, {})
 
     def by_head(self, start: Pick, head: Expr, end: Expr, label: str, last: str) -> Expr:
-        """What a head copies from one position to another."""
+        """What a head copies from one position to another, from a block before its own.
+
+        Where blocks have letters, an arrow from a block that is not before the head's is 0.
+        """
         opener = self.opener
         if not isinstance(head, Ref) or not opener.lines.is_pattern(head):
             raise VieteError(
@@ -78,6 +84,47 @@ class ArrowReader:
             )
         if not isinstance(end, Pick) or key_of(end) not in opener.carried:
             raise VieteError(f"an arrow by a head ends at a residual vector x^5_7, not at {last}")
+        at, to, of = self.blocks(value_of(start)), self.blocks(value_of(end)), self.blocks(head)
+        letters = [x.name for x in of.values() if isinstance(x, Idx)]
+        if not letters:
+            found = self.copied(start, head, end, label, last)
+        elif to != of or len(of) != 1:
+            raise VieteError(f"{label} adds to its own block: the arrow ends at x of that block")
+        else:
+            found = self.in_every_block(start, head, end, label, last)
+        before = [Apply("lt", (at[s], of[s])) for s in of if s in at and at[s] != of[s]]
+        if any(at.get(s) == x for s, x in of.items()) or (
+            not letters and any(settled(x, opener.number) is False for x in before)
+        ):
+            raise VieteError(
+                f"{label} reads the stream of the block before, and {show(start)} comes after it"
+            )
+        loose = any(isinstance(x, Idx) for x in (*at.values(), *of.values()))
+        return Apply("where", (before[0], found, num(0))) if before and loose else found
+
+    def blocks(self, ref: Ref) -> dict[str, Expr]:
+        """The block of a value, by the letter of its loop."""
+        own = self.opener.card.loop_letters
+        return {s: x for s, x in zip(ref.symbol.slots, ref.index, strict=True) if s in own}
+
+    def in_every_block(self, start: Pick, head: Ref, end: Pick, label: str, last: str) -> Expr:
+        """What a head of a block with a letter copies: the formula that all the blocks have."""
+        ((loop, letter),) = self.blocks(head).items()
+        hole = Pick(Ref(Symbol("argument", "stream")), start.items)
+        found = set[Expr]()
+        for k in self.run.program.range_of(loop):
+            at = dict.fromkeys(letter.free, num(k))
+            inner, to = (self.opener.numbered(self.opener.card.substitute(x, letters=at), {})
+                         for x in (head, end))  # fmt: skip
+            found.add(about(self.copied(hole, inner, to, label, last), loop, letter, k))
+        if len(found) > 1:
+            raise VieteError(f"{label} is another formula in other blocks; give its block a number")
+        return replaced(found.pop(), {hole: start})
+
+    def copied(self, start: Pick, head: Expr, end: Expr, label: str, last: str) -> Expr:
+        """What a head of one block copies of a vector."""
+        opener = self.opener
+        assert isinstance(head, Ref) and isinstance(end, Pick)
         block = opener.program.places(value_of(end), {})
         for terms in opener.families(end):
             found = [x for x in terms.patterns() if x.key == head.key]
@@ -114,6 +161,23 @@ class ArrowReader:
                 raise VieteError(f"{key_of(part.focus)} is not linear in the stream")
             part = Summand(inner[0].focus, filled(part.context, inner[0].context))
         return filled(part.context, start)
+
+
+def about(e: Expr, loop: str, letter: Expr, at: int) -> Expr:
+    """A formula about the block ``at`` and those near it as one about a letter."""
+
+    def rule(x: Expr) -> Expr | None:
+        if not isinstance(x, Ref) or loop not in x.symbol.slots:
+            return None
+        place = x.symbol.slots.index(loop)
+        own = x.index[place]
+        if not isinstance(own, Num):
+            return None
+        step = own.value - at
+        block = Apply("add" if step > 0 else "sub", (letter, num(abs(step)))) if step else letter
+        return Ref(x.symbol, (*x.index[:place], block, *x.index[place + 1 :]))
+
+    return transform(e, rule)
 
 
 __all__ = ["arrow", "arrow_sides"]

@@ -34,6 +34,7 @@ from viete.notation.matrix_literals import follows_as_factor, matrix
 from viete.notation.names import NameParser
 from viete.notation.scripts import picked, scripted, tower
 from viete.notation.symbols import BINDERS, CONSTANTS, INPUTS_ARE, LAST, Scope
+from viete.notation.tensors import TENSOR, acted
 from viete.notation.tree import (
     Apply,
     Bind,
@@ -50,7 +51,7 @@ from viete.notation.words import unquoted
 COMPARISONS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "=": "eq", "!=": "ne", "≈": "le"}
 BINARY = (  # from loose to tight
     {"or": "or"}, {"and": "and"}, COMPARISONS, {"+": "add", "-": "sub"},
-    {"⊙": "had", "*": "times", "×": "times", "/": "div", "mod": "mod"},
+    {"⊙": "had", "⊗": TENSOR, "*": "times", "×": "times", "/": "div", "mod": "mod"},
 )  # fmt: skip
 OPERATORS = {sign: op for signs in BINARY for sign, op in signs.items()}
 LEVELS = {sign: level for level, signs in enumerate(BINARY) for sign in signs}
@@ -78,6 +79,8 @@ def parse_tokens(source: Text, tokens: list[Token], scope: Scope) -> Expr:
     parser = Parser(source, tokens, scope)
     result = parser.expression()
     parser.finish()
+    if any(t.kind == "op" and t.text == "⊗" for t in tokens):
+        result = acted(result, parser.error)
     return bounded(result, source)
 
 
