@@ -26,6 +26,7 @@ CARD = r"""# Padded
 | $E$ | $V × d$ |
 | $W^h$ | $d × d$ |
 | $v$ | $d$ |
+| $P$ | $20 × d$ |
 ## Forward pass
 1. $x = E[t]$
 """
@@ -46,7 +47,12 @@ ROWS = [  # n × d
     "x + sigmoid(x x^⊤) x", "x ⊙ logsumexp(x v)", "x ⊙ sqrt(var(x v))",
     "x + table_{j<n,c<d}(j / 5)", "x ⊙ table_{j<n,c<d}(where(j ≥ 1, c, 3))",
     "x ⊙ table_{j<n,c<d}(where(j = n - 1, 3, 4 - j / n))",
-    "table_{j<n,k<n}(where(k = 0, 3, j - k)) x",
+    "table_{j<n,k<n}(where(k = 0, 3, j - k)) x", "x / n", "where(not (1 ≥ n - 1), 2 x, x)",
+    "x ⊙ table_{j<n,c<d}(where(j < c or j = 1, c, 3))", "(tanh(x)[:n] + x) W^1",
+    "x ⊙ table_{j<n,c<d}(where(n - j < 3, c, 3))", "x + P[:n] + P[2:n + 2]", "x + P[n]",
+    "table_{j<n,k<n}(where(j + k < n, 3, 1)) x", "x + table_{j<n,c<d}(P_{j+1,c})",
+    "x ⊙ sinusoidal(n, d)", "RoPE(x W^1)", "x + (RoPE(x) x^⊤) x", "x + (RoPE(x) RoPE(x)^⊤) x",
+    "x + (RoPE(x) RoPE(x; 1, 9)^⊤) x", "RoPE_pairs(x; 2)", "spun(x; table_{m<1}(1/3))",
     "(concat_h(softmax(x W^h x^⊤) x)) concat(W^1, W^2)^⊤",
 ]  # fmt: skip
 
@@ -97,9 +103,9 @@ def test_every_form(form: str) -> None:
 @pytest.mark.parametrize("line", [
     "r = x + x_0", "r = table_{j<n,c<d}(x_{max(j - 1, 0),c})", "r = sum((x[1:])^⊤)",
     "r = x^⊤ placed(x; 1, n)", r"r = \sum_{j=1}^{n-1}(x_j)", "r = max(concat((x v), v))",
-    "r = argmax(x v)",
+    "r = argmax(x v)", "r = P[1:n]", "r = x + P[n:2 n]",
 ])  # fmt: skip
 def test_what_picks_positions_is_refused_with_its_line(line: str) -> None:
     card = vt.read(CARD + f"2. ${line}$\n")
-    with pytest.raises(vt.VieteError, match=r".*:20:.* takes no padding"):
+    with pytest.raises(vt.VieteError, match=r".*:21:.* takes no padding"):
         card.padded()

@@ -7,6 +7,8 @@ at padding already; an index is refused that may be that of padding.
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from viete.analysis.row_counts import Measuring
 from viete.analysis.types import TypeEnv
 from viete.errors import Text, VieteError
@@ -29,13 +31,16 @@ from viete.notation.tree import (
     Table,
     num,
 )  # fmt: skip
+from viete.rewrite.rotations import Rotations
 from viete.rewrite.simplify import simplified
 
 BELOW, ABOVE = Apply("neg", (Apply("inf", ()),)), Apply("inf", ())
 NEUTRAL: dict[str, Expr] = {"sum": num(0), "max": BELOW, "min": ABOVE}  # of a reduction
 NORMALISERS = ("softmax", "logsumexp", "logsoftmax")  # to which −∞ adds nothing
+TABLES = ("sinusoidal", "angles", "pair_angles")  # of which each position takes its row
 LOSSES = ("cross_entropy", "weighted_loss")  # which pass over a target of −100
-COMPARED = frozenset("lt le gt ge eq ne and or not".split())
+STEPS: dict[str, tuple[int, ...]] = {"add": (1, 1), "neg": (-1,)}  # how a sum counts its terms
+STEPS |= dict.fromkeys("sub lt le gt ge eq ne".split(), (1, -1))  # and differences, also compared
 
 
 class Hiding:
@@ -53,10 +58,10 @@ class Hiding:
         self.real = Apply("eq", (mask, num(1)))
         self.made: set[Expr] = set()  # what a mask has made 0 at padding
         self.zeros: set[tuple[str, bool]] = set()  # values that are; whether along their last axis
+        self.rotations = Rotations(card, self.shapes)
         self.text = Text("")
-        self.own = (
-            not counts
-        )  # whether a letter is the position's own number; no library function's
+        self.done: set[tuple[Expr, bool]] = set()  # arguments with masks, in opened definitions
+        self.own = not counts  # whether a letter is a position's number; no library function's
 
     def equation(self, e: Equation) -> Equation:
         """The equation with a right side in which no real position depends on padding."""
@@ -97,12 +102,14 @@ class Hiding:
 
     # -- formulas ----------------------------------------------------------------------------------
 
-    def hidden(self, e: Expr, env: TypeEnv, number: bool = True) -> Expr:
-        """The formula with masks; ``number`` is whether a length in it is meant as a number."""
+    def hidden(self, e: Expr, env: TypeEnv, apart: bool = False) -> Expr:
+        """The formula with masks; ``apart`` is whether it has letters for a distance only."""
+        if (e, self.own) in self.done:
+            return e
         match e:
-            case Ref() if e == self.n and number and not self.counts:
+            case Ref() if e == self.n and not self.counts and not apart:
                 return Apply("sum", (self.mask,))
-            case Idx() if number and self.own and self.letter(e, env):
+            case Idx() if self.own and not apart and self.letter(e, env):
                 counted = Pick(self.card.library("counted", self.mask), (e,))
                 return Apply("max", (Apply("sub", (counted, num(1))), num(0)))
             case Pick():
@@ -110,25 +117,41 @@ class Hiding:
             case Bind():
                 return self.bind(e, env)
             case Table():
-                return e.over([*e.children[:-1], self.hidden(e.body, self.inside(e, env), number)])
+                return e.over([*e.children[:-1], self.hidden(e.body, self.inside(e, env))])
             case Apply(op, args):
                 if op in MEASURES:
-                    return self.measured(e, env, number)
-                number = number if op not in COMPARED else len(self.letters(e, env)) == 1
-                number = number and not (op == "sub" and len(self.letters(e, env)) == 2)
+                    return self.measured(e, env)
+                if not self.counts and self.card.library_name(e) in TABLES and args[0] == self.n:
+                    return Pick(e, (self.row(Fraction(0)),))
+                if not self.counts and e in self.rotations.absolute:
+                    return self.opened(e, env, True, False)
+                apart = apart or self.distance(e, env)
                 parts = [a if self.is_length(a) and op in self.card.function
-                         else self.hidden(a, env, number and not (op == "where" and k == 0))
-                         for k, a in enumerate(args)]  # fmt: skip
-                return self.applied(e.over(parts), env, number)
+                         else self.hidden(a, env, apart and op in STEPS) for a in args]  # fmt: skip
+                return self.applied(e.over(parts), env)
         return e
 
-    def letters(self, e: Expr, env: TypeEnv) -> set[str]:
-        """The letters of positions whose numbers a formula has; with two it may be a distance."""
-        if isinstance(e, Pick | Ref | Bind | Table) or (isinstance(e, Apply) and e.op == "where"):
-            return set()
-        if isinstance(e, Idx):
-            return {e.name} if self.letter(e, env) else set()
-        return set[str]().union(*(self.letters(x, env) for x in e.children))
+    def distance(self, e: Apply, env: TypeEnv) -> bool:
+        """Whether positions' numbers are in a formula for their distance, as in ``j ≤ k + 2``.
+
+        Padding before a text moves all of them alike.
+        """
+        steps = (self.steps(e, env) if e.op in STEPS else None) or {self.n.key: 1}
+        return not steps.pop(self.n.key, 0) and not sum(steps.values())
+
+    def steps(self, e: Expr, env: TypeEnv) -> dict[str, int] | None:
+        """How often a formula adds n and each letter of positions; None if it does more."""
+        if e == self.n or (isinstance(e, Idx) and self.letter(e, env)):
+            return {e.key if isinstance(e, Ref) else e.name: 1}
+        if isinstance(e, Apply) and e.op in STEPS:
+            out = dict[str, int]()
+            for sign, x in zip(STEPS[e.op], e.args, strict=True):
+                found = self.steps(x, env)
+                if found is None:
+                    return None
+                out |= {k: out.get(k, 0) + sign * n for k, n in found.items()}
+            return out
+        return None if any(self.letter(Idx(x), env) for x in e.free) else {}
 
     def is_length(self, e: Expr) -> bool:
         return e == self.n or (isinstance(e, Apply) and e.op in MEASURES)
@@ -136,21 +159,45 @@ class Hiding:
     def inside(self, e: Bind | Table, env: TypeEnv) -> TypeEnv:
         return self.shapes.inside(e, env)
 
-    def measured(self, e: Apply, env: TypeEnv, number: bool) -> Expr:
+    def measured(self, e: Apply, env: TypeEnv) -> Expr:
         """``cols(z)`` as the number of positions that are real, where that is what it counts."""
-        if not number or self.counts or not self.whole(self.shapes.of(e, env).size):
+        if self.counts or not self.whole(self.shapes.of(e, env).size):
             return e
         return Apply("sum", (self.mask,))
 
     def pick(self, e: Pick, env: TypeEnv) -> Expr:
         value = self.hidden(e.value, env)
-        for item, size in zip(e.items, self.shape(value, env), strict=False):
-            if not self.of_text(size) or self.letter(item, env):
-                continue
-            if not (isinstance(item, Slice) and item.start is None and item.stop in (None, self.n)):
+        items = list(e.items)
+        for k, (item, size) in enumerate(zip(items, self.shape(value, env), strict=False)):
+            whole = isinstance(item, Slice) and item.start is None and item.stop in (None, self.n)
+            if not self.of_text(size):
+                items[k] = self.place(e, item, env)
+            elif not whole and not self.letter(item, env):
                 raise self.refused(e, "picks positions, which may be padding")
-        items = [x if isinstance(x, Slice) else self.hidden(x, env, False) for x in e.items]
         return Pick(value, tuple(items))
+
+    def place(self, e: Pick, item: Expr, env: TypeEnv) -> Expr:
+        """A place of an axis that does not count positions, such as that of a table of them.
+
+        A slice ``k:n + k`` is a row for each position: those of the text's own count.
+        """
+        if not isinstance(item, Slice):
+            return self.hidden(item, env)
+        ends = [x for x in (item.start, item.stop) if x is not None]
+        if self.counts or not any(self.of_text(self.card.size(x)) for x in ends):
+            return item
+        first = item.start or num(0)
+        ends = [self.n, Apply("add", (self.n, first)), Apply("add", (first, self.n))]
+        if not isinstance(first, Num) or item.stop not in ends[(first != num(0)) :]:
+            raise self.refused(e, "picks as many rows as the text has positions with padding")
+        return self.row(first.value)
+
+    def row(self, first: Fraction) -> Expr:
+        """The rows from ``first`` on for the positions; padding takes the first, whatever it is."""
+        counted = self.card.library("counted", self.mask)
+        if first > 0:
+            return counted if first == 1 else Apply("add", (counted, num(first - 1)))
+        return Apply("max", (Apply("sub", (counted, num(1))), num(0)))
 
     def bind(self, e: Bind, env: TypeEnv) -> Expr:
         inner = self.inside(e, env)
@@ -167,7 +214,7 @@ class Hiding:
         fill = NEUTRAL[e.op]
         return e.over([*e.children[:-1], Apply("where", (seen, body, fill))])
 
-    def applied(self, e: Apply, env: TypeEnv, number: bool) -> Expr:
+    def applied(self, e: Apply, env: TypeEnv) -> Expr:
         """An operation whose arguments are hidden already."""
         op, args = e.op, e.args
         if op in self.card.function:
@@ -213,10 +260,19 @@ class Hiding:
         if name in LOSSES and self.whole(self.shape(e.args[0], env)[0]):
             targets = Apply("where", (self.real, e.args[1], num(-100)))
             return e.over([e.args[0], targets, *e.args[2:]])
+        return self.opened(e, env, self.own and not name, True)
+
+    def opened(self, e: Apply, env: TypeEnv, own: bool, hidden: bool) -> Expr:
+        """A call through its definition, if a part of that reads padding.
+
+        ``own`` is whether a letter in it is a position's own number, and ``hidden`` whether the
+        arguments have masks already.
+        """
         around = self.card.loop_letters.union(env.ranges, self.card.plain_names)
         body = inlined(e, self.card.function, around, self.card.names)
         body = self.shapes.spelled(body, env)
-        before, self.own = self.own, self.own and not name
+        self.done |= {(x, own) for x in e.args if hidden and not self.is_length(x)}
+        before, self.own = self.own, own
         found = self.hidden(body, env)
         self.own = before
         return e if found == body else simplified(found)

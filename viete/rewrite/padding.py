@@ -9,14 +9,13 @@ on its own, unless padding is to count as before.
 from __future__ import annotations
 
 from dataclasses import replace
-from fractions import Fraction
 
 from viete.analysis.flows import flows_of
 from viete.analysis.next_token import padding_mask, text_of
 from viete.errors import Text, VieteError
-from viete.graph.card import CardData, Equation, Input, with_right
+from viete.graph.card import CardData, Input
 from viete.notation.substitution import fresh
-from viete.notation.tree import Apply, Expr, Num, Pick, Ref, Slice, Symbol, num, transform
+from viete.notation.tree import Ref, Symbol, num
 from viete.rewrite.hiding import Hiding
 
 NAMES = "a seen padding".split()
@@ -46,35 +45,7 @@ def padded(card: CardData, counts: bool = False) -> CardData:
                  Text(mask.key))  # fmt: skip
     card = replace(card, inputs=(*card.inputs, item))
     hiding = Hiding(card, n, Ref(mask), counts)
-    equations = [hiding.equation(e) for e in card.equations]
-    derived = card.derived
-    if not counts:
-        equations = [with_padding_uncounted(card, n, mask, e) for e in equations]
-        derived = tuple(with_padding_uncounted(card, n, mask, e) for e in derived)
-    if equations == list(card.equations):
+    equations = tuple(hiding.equation(e) for e in card.equations)
+    if equations == card.equations:
         raise VieteError(f"{card.title} has nothing to mask: no position reads another")
-    return replace(card, equations=tuple(equations), derived=derived)
-
-
-def with_padding_uncounted(card: CardData, n: Ref, mask: Symbol, e: Equation) -> Equation:
-    """The equation with rows ``k:n + k`` picked by the number of non-padding positions."""
-    counted = card.library("counted", Ref(mask))
-
-    def place(k: Fraction) -> Expr:
-        """Rows from k on; padding takes the first one, whatever stands there."""
-        if k > 0:
-            return counted if k == 1 else Apply("add", (counted, num(k - 1)))
-        return Apply("max", (Apply("sub", (counted, num(1))), num(0)))
-
-    def rule(x: Expr) -> Expr | None:
-        match x:
-            case Pick(items=(Slice(start=None, stop=stop),)) if stop == n:
-                return replace(x, items=(place(Fraction(0)),))
-            case Pick(items=(Slice(start=Num() as k, stop=stop),)):
-                if stop == Apply("add", (n, k)):
-                    return replace(x, items=(place(k.value),))
-            case Apply(args=(length, _)) if length == n and card.applies(x, "sinusoidal"):
-                return Pick(x, (place(Fraction(0)),))
-        return None
-
-    return with_right(e, transform(e.right, rule))
+    return replace(card, equations=equations, derived=tuple(map(hiding.equation, card.derived)))
