@@ -202,6 +202,25 @@ def test_slices() -> None:
     assert cache.stack_activation("scale", sublayer_type="ln1").shape == (3, 2, 7, 1)
 
 
+def test_one_text_of_a_batch_has_the_scale_of_that_text() -> None:
+    """Law: to cut the batch from a stack before or after its norm is the same."""
+    _, cache = small("gpt2").lens.run_with_cache(tokens())
+    parts = cache.decompose_resid()
+    for pos in (None, -1, (2, 5), [0, 3]):
+        some = cache.decompose_resid(pos_slice=pos)
+        for k in (0, 1, -1, (0, 1), [1]):
+            whole = cache.logit_attrs(some, 3, 4, pos_slice=pos)
+            at = slice(*k) if isinstance(k, tuple) else k
+            cut = cache.logit_attrs(some, 3, 4, pos_slice=pos, batch_slice=k)
+            given = some[:, at]
+            alone = cache.logit_attrs(
+                given, 3, 4, pos_slice=pos, batch_slice=k, has_batch_dim=False
+            )
+            assert error(cut, whole[:, at]) == 0 == error(alone, whole[:, at])
+    assert error(cache.apply_ln_to_stack(parts[:, -1], batch_slice=-1, has_batch_dim=False),
+                 cache.apply_ln_to_stack(parts)[:, -1]) == 0  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("job", "sentence"),
     [

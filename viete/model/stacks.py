@@ -138,19 +138,18 @@ class Stacks:
         The norm divides by the scale of the whole stream and multiplies by γ: so the terms of the
         stream give terms of the norm's value, all but β. With ``recompute_ln`` each term is normed
         as if it were the stream, including β. Where no norm comes first the stack stays as it is.
-        ``residual_stack`` is (component, …, d_model), sliced already; the slices are those of the
-        scale.
+        ``residual_stack`` is (component, …, d_model), with these positions alone. ``batch_slice``
+        cuts it too, unless it has no batch axis any more (``has_batch_dim``). Both cut the scale.
         """
         name = self.norm_before(self.before(layer), mlp_input)
         if not self.there(f"{name}.hook_scale"):
             return residual_stack
-        batched = has_batch_dim and self.has_batch_dim
-        if batched and batch_slice is not None:
+        if has_batch_dim and self.has_batch_dim:
             residual_stack = cut(residual_stack, batch_slice, 1)
         if recompute_ln:
             return self.model.normed(name, residual_stack)
         scale = cut(self[f"{name}.hook_scale"], pos_slice)
-        scale = cut(scale, batch_slice, 0) if batched else scale
+        scale = cut(scale, batch_slice, 0) if self.has_batch_dim else scale
         return self.model.normed(name, residual_stack, scale)
 
     def logit_attrs(
