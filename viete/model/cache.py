@@ -10,7 +10,9 @@ from viete.evaluate.labelled import Array
 from viete.evaluate.run import Run
 from viete.model.calls import to_device
 from viete.model.named_values import NamedValues
+from viete.model.names import Names
 from viete.model.short_names import Key
+from viete.model.slices import Cut, cut, kept
 from viete.model.stacks import Stacks
 from viete.model.weights import NamedWeights
 
@@ -18,20 +20,20 @@ from viete.model.weights import NamedWeights
 class RunValues(MutableMapping[str, Array]):
     """The values of a run by full names, each read when asked for.
 
-    Values can be replaced by assignment, as in a dict.
+    Values can be replaced by assignment, as in a dict. ``pos`` are the positions to read.
     """
 
-    def __init__(self, named: NamedValues, run: Run, names: Sequence[str]) -> None:
-        self.named, self.run = named, run
+    def __init__(self, named: NamedValues, run: Run, names: Sequence[str], pos: Cut = None) -> None:
+        self.named, self.run, self.pos = named, run, pos
         self.own: dict[str, Array | None] = dict.fromkeys(names)
 
     def __getitem__(self, name: str) -> Array:
         if (own := self.own[name]) is not None:
             return own
         if name not in self.named.names:
-            return self.run[name]
+            return at_positions(self.named.names, name, self.run[name], self.pos)
         array: Array = self.named.read(self.run, name, self.run.batch or 1)
-        return array
+        return at_positions(self.named.names, name, array, self.pos)
 
     def __setitem__(self, name: str, array: Array) -> None:
         self.own[name] = array
@@ -44,6 +46,20 @@ class RunValues(MutableMapping[str, Array]):
 
     def __len__(self) -> int:
         return len(self.own)
+
+
+def at_positions(names: Names, name: str, array: Array, pos: Cut) -> Array:
+    """Some positions of a value of this full name; of attention's pattern, these that attend.
+
+    Raises VieteError for a value that has no axis of positions.
+    """
+    if pos is None:
+        return array
+    axes = names.get(names.split(name)[0]).row.axes if name in names else ()
+    along = next((k for k, axis in enumerate(axes, 1) if axis in ("pos", "query")), None)
+    if along is None:
+        raise VieteError(f"{name} has no axis of positions that pos_slice could cut")
+    return cut(array, kept(pos), along)
 
 
 class ActivationCache(Stacks, Mapping[Any, Array]):
@@ -135,4 +151,4 @@ class ActivationCache(Stacks, Mapping[Any, Array]):
         return next((int(a.shape[0]) for a in self.cache_dict.values()), 1)
 
 
-__all__ = ["ActivationCache", "RunValues"]
+__all__ = ["ActivationCache", "RunValues", "at_positions"]

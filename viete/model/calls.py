@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from viete.analysis.next_token import padding_mask, scores, text_of
+from viete.analysis.flows import flows_of, reads_later
+from viete.analysis.next_token import scores, text_of
 from viete.errors import VieteError
+from viete.evaluate.inputs import host
 from viete.evaluate.labelled import Array, device_of
 from viete.evaluate.run import Run
 from viete.graph.card import CardData, Input
@@ -66,6 +68,14 @@ class NamedCalls(NamedTexts):
             return scores(self.card)
         return show(output_of(self.card, self.text))
 
+    @cached_property
+    def reads_later(self) -> bool:
+        """Whether positions read later ones, and so padding after a text."""
+        (n,) = self.text.shape
+        return isinstance(n, Ref) and any(
+            reads_later(self.card, *found, n.key) for found in flows_of(self.card).found
+        )
+
     def inputs_of(
         self, tokens: Any, inputs: Mapping[str, Any], prepend_bos: bool | None = None
     ) -> dict[str, Any]:
@@ -75,16 +85,30 @@ class NamedCalls(NamedTexts):
             ids = array_like(next(iter(self.weights.values())), ids)
         if ids.ndim == len(self.card.heads_of(self.text.symbol)) + len(self.text.shape):
             ids = ids[None]
-        lengths = self.text_lengths(tokens, prepend_bos)
-        if len(set(lengths)) > 1 and (mask := padding_mask(self.card, self.text)) is not None:
-            there = np.arange(ids.shape[-1]) < np.array(lengths)[:, None]
-            inputs = {mask.name: there.astype(np.int64), **inputs}
         return {self.text.name: ids, **inputs}
 
+    def tokens_there(
+        self, tokens: Any, attention_mask: Any, prepend_bos: bool | None
+    ) -> np.ndarray | None:
+        """Where texts have tokens, (batch, n): a mask, or the lengths of texts; None: everywhere.
+
+        Raises VieteError for a mask that is not of ones and zeros.
+        """
+        if attention_mask is not None:
+            mask = np.atleast_2d(np.asarray(host(attention_mask)))
+            if not np.isin(mask, (0, 1)).all():
+                raise VieteError("attention_mask is 1 at each token and 0 at padding")
+            return mask == 1
+        lengths = np.array(self.text_lengths(tokens, prepend_bos))
+        if len(set(lengths)) < 2:
+            return None
+        there: np.ndarray = np.arange(max(lengths)) < lengths[:, None]
+        return there
+
     def outcome(
-        self, run: Run, return_type: str | None, per_token: bool, lengths: Sequence[int] = ()
+        self, run: Run, return_type: str | None, per_token: bool, there: np.ndarray | None = None
     ) -> Any:
-        """The logits, the loss or both; of texts of these lengths padding is no target."""
+        """The logits, the loss or both; where there is no token, there is nothing to predict."""
         if return_type is None:
             return None
         if return_type == "logits":
@@ -94,13 +118,7 @@ class NamedCalls(NamedTexts):
         if run.sizes[n] < 2:
             raise VieteError("the loss of the next token needs a text of at least 2 tokens")
         loss = run[LOSSES.format(n=n, z=name, t=text.name)]
-        if len(set(lengths)) > 1:
-            xp, places = array_namespace(loss), np.arange(1, loss.shape[-1] + 1)
-            there = array_like(loss, places < np.array(lengths)[:, None])
-            loss = xp.where(there, loss, xp.zeros_like(loss))
-            loss = loss if per_token else xp.sum(loss) / (sum(lengths) - len(lengths))
-        elif not per_token:
-            loss = array_namespace(loss).mean(loss)
+        loss = averaged(loss, None if there is None else array_like(loss, there), per_token)
         return loss if return_type == "loss" else (run[name], loss)
 
     def loss_fn(
@@ -119,11 +137,21 @@ class NamedCalls(NamedTexts):
         batch, n = ids.shape
         rows, places = xp.arange(batch)[:, None], xp.arange(n - 1)[None, :]
         loss = -sure[rows, places, ids[:, 1:]]
-        if attention_mask is None:
-            return loss if per_token else xp.mean(loss)
-        mask = xp.astype(array_like(logits, attention_mask), loss.dtype)
-        mask = mask[:, :-1] * mask[:, 1:]
-        return loss * mask if per_token else xp.sum(loss * mask) / xp.sum(mask)
+        mask = None if attention_mask is None else array_like(logits, attention_mask) == 1
+        return averaged(loss, mask, per_token)
+
+
+def averaged(loss: Array, there: Array | None, per_token: bool) -> Array:
+    """The mean of losses (batch, n - 1), or with ``per_token`` these.
+
+    Where a text has no token, (batch, n), nothing is predicted, and nothing from there.
+    """
+    xp = array_namespace(loss)
+    if there is None:
+        return loss if per_token else xp.mean(loss)
+    both = there[:, :-1] & there[:, 1:]
+    loss = xp.where(both, loss, xp.zeros_like(loss))
+    return loss if per_token else xp.sum(loss) / xp.sum(xp.astype(both, loss.dtype))
 
 
 def output_of(card: CardData, text: Input) -> Ref:

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Self
 
 import numpy as np
 
+from viete.analysis.next_token import padding_mask
 from viete.errors import VieteError
 from viete.evaluate.execution import execute
 from viete.evaluate.inputs import check_weights
 from viete.evaluate.labelled import Array
 from viete.evaluate.run import Run
 from viete.evaluate.schedule import program
-from viete.model.cache import ActivationCache, RunValues
-from viete.model.calls import RETURNS
+from viete.model.cache import ActivationCache, RunValues, at_positions
+from viete.model.calls import RETURNS, to_device
 from viete.model.hook_points import Hook, HookPoint
 from viete.model.hooking import Filter, Hooks
 from viete.model.named_values import NamedValues, named_values
 from viete.model.names import SPLIT
 from viete.model.short_names import Key
+from viete.model.slices import Cut
 from viete.model.starting import Starting
 from viete.model.tokens import are_texts, whole_numbers
 
@@ -58,6 +60,7 @@ class Lens(Starting):
         hooked into by name in any case.
         """
         self.names.split_inputs = use
+        self.__dict__.pop("hiding", None)
 
     def set_use_attn_result(self, use: bool) -> None:
         """Do nothing: ``hook_result`` is always available, in TransformerLens only on request."""
@@ -80,17 +83,33 @@ class Lens(Starting):
         blocks before block l are run, and the result is the stream that block l would read. With
         ``start_at_layer`` l the argument is the stream that block l reads, (batch, n, d_model), and
         nothing before it is run; the loss then needs the ids, as the input of their name.
+        ``attention_mask``, (batch, n), is 1 at each token and 0 at padding, on either side: then
+        each text gives what it gives alone, and values at padding mean nothing.
         """
         asked = Asked([], return_type, loss_per_token, start_at_layer, stop_at_layer, prepend_bos)
         return self.run_and_outcome(tokens, asked, inputs)[0]
 
     forward = __call__
 
+    def input_to_embed(
+        self, input: Any, prepend_bos: bool | None = None, padding_side: str | None = None,
+        attention_mask: Any = None,
+    ) -> tuple[Array, Array | None, None, Array | None]:  # fmt: skip
+        """The stream before the first block, (batch, n, d_model), the ids and the mask.
+
+        The third of four is None: no card has positions that only queries and keys see.
+        """
+        text = isinstance(input, str) or are_texts(input)
+        tokens = self.to_tokens(input, prepend_bos, padding_side) if text else input
+        out = self(tokens, stop_at_layer=0, attention_mask=attention_mask)
+        return out, tokens, None, attention_mask
+
     def run_with_cache(
         self, tokens: Any, names_filter: Filter | None = None, return_type: str | None = "logits",
         stop_at_layer: int | None = None, loss_per_token: bool = False,
         remove_batch_dim: bool = False, prepend_bos: bool | None = None,
-        start_at_layer: int | None = None, incl_bwd: bool = False, **inputs: Any,
+        start_at_layer: int | None = None, incl_bwd: bool = False, pos_slice: Cut = None,
+        device: Any = None, **inputs: Any,
     ) -> tuple[Any, ActivationCache]:  # fmt: skip
         """The result of a call, and the values of the run by name.
 
@@ -98,49 +117,59 @@ class Lens(Starting):
         are names too. A value that it leaves out is not kept, nor computed if nothing needs it;
         without it every value is kept, and parts of equations are computed when asked for. With
         ``incl_bwd`` the result must be a single number, such as the loss, and the cache has its
-        gradient with respect to every kept value, under the value's name with _grad.
+        gradient with respect to every kept value, under the value's name with _grad. With
+        ``pos_slice`` the cache has these positions only: -1, (2, 5), [0, 3]. ``device`` is one of
+        PyTorch to which values are brought.
         """
         asked = Asked(names_filter, return_type, loss_per_token, start_at_layer, stop_at_layer,
                       prepend_bos)  # fmt: skip
         if not incl_bwd:
             out, run, named, names = self.run_and_outcome(tokens, asked, inputs)
-            values = RunValues(named, run, names)
+            values = RunValues(named, run, names, pos_slice)
         else:
-            gradients, _, back = self.get_caching_hooks(names_filter, True)
+            gradients, _, back = self.get_caching_hooks(names_filter, True, pos_slice=pos_slice)
             with self.hooks((), back):
                 out, run, named, names = self.run_and_outcome(tokens, asked, inputs)
             if getattr(out, "ndim", 1) or not hasattr(out, "backward"):
                 raise VieteError("incl_bwd needs one returned number: the loss")
             out.backward()
-            values = RunValues(named, run, names)
+            values = RunValues(named, run, names, pos_slice)
             values.update(gradients)
         cache = ActivationCache(values, self)
+        if device is not None:
+            cache.to(device)
         return out, cache.remove_batch_dim() if remove_batch_dim else cache
 
     def get_caching_hooks(
-        self, names_filter: Filter | None = None, incl_bwd: bool = False,
-        cache: dict[str, Array] | None = None,
+        self, names_filter: Filter | None = None, incl_bwd: bool = False, device: Any = None,
+        remove_batch_dim: bool = False, cache: dict[str, Array] | None = None,
+        pos_slice: Cut = None,
     ) -> tuple[dict[str, Array], list[tuple[Filter, Hook]], list[tuple[Filter, Hook]]]:  # fmt: skip
         """A dict, and the forward and backward hooks that put the values into it.
 
         Gradients have the name of the value with _grad; without ``incl_bwd`` no backward hooks are
-        returned.
+        returned. The rest is as in `run_with_cache`.
         """
         found: dict[str, Array] = {} if cache is None else cache
 
         def keep(value: Array, hook: HookPoint, ends: str) -> None:
-            found[f"{hook.name}{ends}"] = value
+            name = str(hook.name)
+            kept = at_positions(self.names, name, value, pos_slice)
+            kept = kept if device is None else to_device(kept, device)
+            found[f"{name}{ends}"] = kept[0] if remove_batch_dim else kept
 
         where = list(self.names) if names_filter is None else names_filter
         back: list[tuple[Filter, Hook]] = [(where, partial(keep, ends="_grad"))]
         return found, [(where, partial(keep, ends=""))], back if incl_bwd else []
 
     def add_caching_hooks(
-        self, names_filter: Filter | None = None, incl_bwd: bool = False,
-        cache: dict[str, Array] | None = None,
+        self, names_filter: Filter | None = None, incl_bwd: bool = False, device: Any = None,
+        remove_batch_dim: bool = False, cache: dict[str, Array] | None = None,
     ) -> dict[str, Array]:  # fmt: skip
         """Let the hooks of `get_caching_hooks` hook into every run from now on; gives the dict."""
-        found, there, back = self.get_caching_hooks(names_filter, incl_bwd, cache)
+        found, there, back = self.get_caching_hooks(
+            names_filter, incl_bwd, device, remove_batch_dim, cache
+        )
         for dir, hooks in (("fwd", there), ("bwd", back)):
             for where, fn in hooks:
                 self.add_hook(where, fn, dir)
@@ -232,6 +261,14 @@ class Lens(Starting):
 
     # -- how ---------------------------------------------------------------------------------------
 
+    @cached_property
+    def hiding(self) -> Lens:
+        """The lens of the model that padding does not change, with the hooks of this one."""
+        lens: Lens = self.model.padded().lens
+        lens.__dict__["points"] = self.points
+        lens.names.split_inputs = self.names.split_inputs
+        return lens
+
     def run_and_outcome(
         self, tokens: Any, asked: Asked, inputs: Mapping[str, Any]
     ) -> tuple[Any, Run, NamedValues, list[str]]:
@@ -242,6 +279,14 @@ class Lens(Starting):
         if return_type in ("loss", "both"):
             self.check_next_token()
         inputs = self.model.with_inputs(inputs)
+        mask, own = inputs.pop("attention_mask", None), padding_mask(self.card, self.text)
+        there = None
+        if asked.start is None:
+            there = self.tokens_there(tokens, mask, asked.prepend_bos)
+        if there is not None and own is not None:
+            inputs = {own.name: there.astype(np.int64), **inputs}
+        elif there is not None and (mask is not None or self.reads_later):
+            return self.hiding.run_and_outcome(tokens, asked, {**inputs, "attention_mask": there})
         names = list(self.names) if keep is None else self.asked(keep)
         first = None if asked.start is None else self.stream(asked.start, "start_at_layer")
         end = None if asked.stop is None else self.stream(asked.stop, "stop_at_layer")
@@ -285,8 +330,7 @@ class Lens(Starting):
         if end is not None:
             out = named.read(run, end, run.batch or 1)
         else:
-            lengths = self.text_lengths(tokens, asked.prepend_bos)
-            out = self.outcome(run, return_type, asked.per_token, lengths)
+            out = self.outcome(run, return_type, asked.per_token, there)
         return out, run, named, names
 
     def comes_after(self, name: str, end: str) -> bool:

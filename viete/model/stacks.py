@@ -11,9 +11,9 @@ from viete.errors import VieteError
 from viete.evaluate.labelled import Array
 from viete.model.names import Names
 from viete.model.short_names import Key
+from viete.model.slices import Cut, cut
 from viete.model.weights import NamedWeights
 
-Cut = int | tuple[int | None, ...] | slice | Sequence[int] | None  # (1, 5) is the slice 1:5
 Labelled = Array | tuple[Array, list[str]]
 
 
@@ -328,14 +328,4 @@ def stack(parts: Sequence[Array]) -> Array:
     return array_namespace(*parts).stack(list(parts), axis=0)
 
 
-def cut(array: Array, where: Cut, axis: int = -2) -> Array:
-    """A slice along one axis as TransformerLens writes it: 3, (1, 5), [0, 2]; None takes all."""
-    if where is None:
-        return array
-    place = slice(*where) if isinstance(where, tuple) else where
-    at: list[Any] = [slice(None)] * array.ndim
-    at[axis] = place
-    return array[tuple(at)]
-
-
-__all__ = ["Cut", "Stacks", "cut"]
+__all__ = ["Stacks"]

@@ -13,6 +13,7 @@ from viete.evaluate.inputs import in_numpy
 from viete.evaluate.labelled import Array
 from viete.formats.tensors import require
 from viete.model.short_names import get_act_name
+from viete.model.slices import Slice
 
 
 def to_numpy(given: Any) -> np.ndarray:
@@ -79,5 +80,5 @@ def test_prompt(
     print(f"Ranks of the answer tokens: {places if several else [p[0] for p in places]}")
 
 
-__all__ = ["composition_scores", "get_act_name", "get_corner", "get_device", "test_prompt",
+__all__ = ["Slice", "composition_scores", "get_act_name", "get_corner", "get_device", "test_prompt",
            "to_numpy"]  # fmt: skip

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
+from math import prod
 from types import SimpleNamespace
 from typing import Any, Protocol
 
@@ -67,7 +68,7 @@ class NamedWeights:
 
     def forget(self) -> None:
         """Forget what was made of the weights, which are others now."""
-        for name in ("parameters_alone", "cfg"):
+        for name in ("parameters_alone", "cfg", "hiding"):
             self.__dict__.pop(name, None)
 
     @cached_property
@@ -220,6 +221,11 @@ class NamedWeights:
     def parameters(self) -> Iterator[Array]:
         """The weights themselves, one for each of the card's parameters, to change or freeze."""
         return iter(self.weights.values())
+
+    @property
+    def n_params_total(self) -> int:
+        """The number of weights, those of embeddings included; a tied one counts once."""
+        return sum(prod(w.shape) for w in self.parameters())
 
     # -- circuits ----------------------------------------------------------------------------------
 
