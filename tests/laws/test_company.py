@@ -113,3 +113,33 @@ def test_a_call_knows_the_lengths_of_its_texts(card: str, tmp_path: Path) -> Non
         assert float(model.lens(texts, return_type="loss")) == pytest.approx(wanted)
         one = model.lens(texts, return_type="loss", loss_per_token=True)[0]
         np.testing.assert_allclose(one, [*each[0], *[0] * (len(one) - len(each[0]))])
+
+
+@pytest.mark.parametrize(("name", "side"), [("gpt2", "left"), ("llama", "right")])
+def test_values_by_other_names_are_those_of_each_text(name: str, side: str) -> None:
+    """By TransformerLens' names too: with a mask, every value, hook and loss is a text's own."""
+    lens = tiny(next(p for p in shipped() if Path(p).stem == name)).with_weights(seed=0).lens
+    texts = [[1, 0, 2, 1], [2, 1, 0, 0, 1, 2]]
+    pad = [0, 0]
+    ids = [pad + texts[0] if side == "left" else texts[0] + pad, texts[1]]
+    there = [[0] * 2 + [1] * 4 if side == "left" else [1] * 4 + [0] * 2, [1] * 6]
+    places = np.flatnonzero(there[0])
+    seen: list[str] = []
+    lens.add_hook("blocks.0.hook_mlp_out", lambda v, hook: seen.append(hook.name) or 2 * v)
+    logits, cache = lens.run_with_cache(ids, attention_mask=there)
+    for k, (text, at) in enumerate(zip(texts, (places, np.arange(6)), strict=True)):
+        wanted, alone = lens.run_with_cache([text])
+        np.testing.assert_allclose(logits[k][at], wanted[0], rtol=1e-9, atol=1e-12)
+        for key in alone:
+            if "hook_rot" in key:
+                continue  # of these only how far positions are apart is what a text has alone
+            value = cache[key][k]
+            for axis, label in enumerate(lens.names.get(lens.names.split(key)[0]).row.axes):
+                value = np.take(value, at, axis) if label in ("pos", "query", "key") else value
+            np.testing.assert_allclose(value, alone[key][0], rtol=1e-9, atol=1e-12, err_msg=key)
+    assert len(seen) == 3
+    each = [lens([text], return_type="loss", loss_per_token=True)[0] for text in texts]
+    loss = lens(ids, return_type="loss", attention_mask=there)
+    assert float(loss) == pytest.approx(np.concatenate(each).mean())
+    with pytest.raises(VieteError, match="attention_mask is 1 at each token and 0 at padding"):
+        lens(ids, attention_mask=[[2] * 6] * 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,9 +13,9 @@ from tests.model.small import card, error, small, streams, tokens, weights
 from viete.analysis.well_formed import check_well_formed
 from viete.errors import VieteError
 from viete.model.named_values import named_values
-from viete.model.names import Names
+from viete.model.names import Found, Names
 from viete.model.table import VALUE, conventions
-from viete.notation.printer import show_equation
+from viete.notation.printer import show, show_equation
 
 CARDS = streams()
 ALWAYS = ["hook_embed", "unembed.hook_in", "unembed.hook_out"] + [
@@ -95,6 +96,50 @@ def test_the_stream_is_what_the_claims_say(name: str) -> None:
         if ("resid_mid", k) in cache:
             middle = cache["resid_pre", k] + cache["attn_out", k]
             assert error(middle, cache["resid_mid", k]) < 1e-12
+
+
+def of_the_card(run: Any, found: Found, layer: int | None, names: Names) -> np.ndarray:
+    """The array of a formula of the card, (batch, heads, …), with the axes in their order."""
+    axes = found.row.axes
+    value = np.asarray(run[show(names.at(found.formula, layer))])
+    heads = {s for s in (*names.heads, *names.shared) if s in found.letters}
+    if heads:
+        value = value.reshape(len(value), -1, *value.shape[1 + len(heads) :])
+    order = [a for a in axes if a in ("head", "kv_head")]
+    value = np.moveaxis(value, 1, 1 + axes.index(order[0])) if order else value
+    return value if value.ndim > len(axes) else np.stack([value, value])  # one for all texts
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama", "olmo2", "pythia"])
+def test_every_alias_is_the_array_of_the_cards_own_name(name: str) -> None:
+    """Law: by each of its spellings in the table a name is the formula of the card."""
+    model = small(name)
+    names = model.lens.names
+    _, cache = model.lens.run_with_cache(tokens())
+    run = model.card.run(tokens(), model.weights)
+    others: dict[str, list[str]] = {}
+    for short, word in conventions().short.items():
+        others.setdefault(word, []).append(short)
+    for key in names:
+        general, layer = names.split(key)
+        if layer == 2:
+            continue  # as block 1
+        wanted = of_the_card(run, names.get(general), layer, names)
+        assert error(cache[key], wanted) < 1e-12, key
+        *parts, last = general.removeprefix("blocks.{l}.").split(".")
+        word = last.removeprefix("hook_")
+        of_word = [n for n in conventions().values if n.endswith(f"hook_{word}")
+                   and ("{l}" in n) == (layer is not None)]  # fmt: skip
+        words = [w.removeprefix("block ") for w in others.get(word, []) if "part " not in w]
+        for spelled in (word, *words):
+            where = [p.removeprefix("part ") for p in others.get("".join(parts), [])
+                     if p.startswith("part ")]  # fmt: skip
+            keys = [(spelled, layer, p) for p in (*parts, *where)] if layer is not None else []
+            keys += [(spelled, layer)] if len(of_word) == 1 else []
+            if layer is not None:
+                keys += [f"{w}{k}{p or ''}" for w, k, p in ((*k, None)[:3] for k in keys)]
+            for k in keys:
+                assert names.full(k) == key, k
 
 
 def test_values_by_hand() -> None:

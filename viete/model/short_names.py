@@ -11,10 +11,6 @@ from viete.errors import VieteError
 from viete.model.table import conventions
 
 Key = str | tuple[str | int | None, ...]
-ALIASES = {"attn": "pattern", "attn_logits": "attn_scores", "key": "k", "query": "q", "value": "v",
-           "mlp_pre": "pre", "mlp_post": "post"}  # fmt: skip
-OF_BLOCKS = {"in": "resid_pre", "out": "resid_post"}  # with a block
-PARTS = {"a": "attn", "m": "mlp", "attention": "attn", "b": "", "block": "", "blocks": ""}
 _SHORT = re.compile(r"([a-z_]+?)_?(\d+)([a-z]\w*)?$")
 
 
@@ -23,7 +19,9 @@ def get_act_name(name: str, layer: int | str | None = None, layer_type: str | No
     if "." in name or name.startswith("hook_"):
         return name
     word, given, part = parted((name, None if layer is None else int(layer), layer_type))
-    ends = f"hook_{ALIASES.get(word, word if given is None else OF_BLOCKS.get(word, word))}"
+    short = conventions().short
+    of_block = None if given is None else short.get(f"block {word}")
+    ends = f"hook_{of_block or short.get(word, word)}"
     fits = [
         full for full in conventions().values
         if full.rsplit(".", 1)[-1] == ends and ("{l}" in full) == (given is not None)
@@ -48,7 +46,7 @@ def parted(key: Key) -> tuple[str, int | None, str]:
     if layer is None and (m := _SHORT.match(word)):
         word, layer, part = m[1], int(m[2]), m[3]
     part = "" if part is None else str(part)
-    return word, layer, PARTS.get(part, part)
+    return word, layer, conventions().short.get(f"part {part}", part)
 
 
 @lru_cache(maxsize=1024)  # a name of the card's own is none of these, in every run with its hook

@@ -60,6 +60,7 @@ class Conventions:
 
     values: Mapping[str, Entry]
     weights: Mapping[str, Entry]
+    short: Mapping[str, str]  # other words for the last one of a name
     scope: Scope
 
 
@@ -83,7 +84,8 @@ def conventions() -> Conventions:
         for m in _MATH.finditer(row[0].text):
             scope.declare(parse_name(row[0].cut(*m.span(1)), "value", {BLOCK}))
     values, weights = (entries(tables[name], scope) for name in ("Values", "Weights"))
-    return Conventions(values, weights, scope)
+    short = {a.text.replace("`", ""): code(b) for a, b in tables["Short names"].rows}
+    return Conventions(values, weights, short, scope)
 
 
 def entries(table: TextTable, scope: Scope) -> dict[str, Entry]:
