@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.model.small import card, error, small, tokens, weights
 from viete.errors import VieteError
+from viete.model import utilities
 from viete.model.hook_points import HookPoint
 
 Log = list[tuple[str, int, float]]
@@ -160,3 +161,41 @@ def test_parameters_and_the_first_stream() -> None:
     assert third is mask is None and error(ids, tokens()) == 0
     assert error(stream, lens(tokens(), stop_at_layer=0)) == 0
     assert error(lens(stream, start_at_layer=0), lens(tokens())) < 1e-12
+
+
+@pytest.mark.parametrize("pos", [-1, 0, (2, 5), (None, None, 2), [0, 3]])
+def test_a_cache_of_some_positions(pos: Any) -> None:
+    """Law: it has these rows of every value; of a pattern, the rows of those that attend."""
+    lens = small("llama").lens
+    _, whole = lens.run_with_cache(tokens())
+    _, some = lens.run_with_cache(tokens(), pos_slice=pos)
+    at = utilities.Slice([pos] if isinstance(pos, int) else pos)
+    assert list(some) == list(whole)
+    for key in whole:
+        axes = lens.names.get(lens.names.split(key)[0]).row.axes
+        along = 1 + axes.index("query" if "query" in axes else "pos")
+        assert error(some[key], at.apply(whole[key], along)) == 0, key
+    kept, there, _ = lens.get_caching_hooks(("pattern", 1), pos_slice=pos)
+    lens.run_with_hooks(tokens(), fwd_hooks=there, return_type=None)
+    assert error(kept["blocks.1.attn.hook_pattern"], some["pattern", 1]) == 0
+
+
+def test_slices() -> None:
+    x = torch.arange(12).reshape(3, 4)
+    cases: list[tuple[Any, Any, list[int]]] = [
+        (1, x[:, 1], [1]), ((1, 3), x[:, 1:3], [1, 2]), ((3,), x[:, :3], [0, 1, 2]),
+        ([3, 0], x[:, [3, 0]], [3, 0]), (None, x, [0, 1, 2, 3]),
+        (slice(0, 4, 2), x[:, ::2], [0, 2]),
+        (torch.tensor([True, False, False, True]), x[:, [0, 3]], [0, 3]),
+    ]  # fmt: skip
+    for where, wanted, places in cases:
+        found = utilities.Slice(where)
+        assert torch.equal(found.apply(x, dim=1), wanted)
+        assert found.indices(4).tolist() == places
+    for wrong in ("1:3", 1.5):
+        with pytest.raises(VieteError, match="a slice is a number, a tuple such as"):
+            utilities.Slice(wrong)
+    with pytest.raises(VieteError, match="give max_ctx"):
+        utilities.Slice((1, 3)).indices()
+    with pytest.raises(VieteError, match="hook_nothing"):
+        small("gpt2").lens.run_with_cache(tokens(), names_filter="hook_nothing", pos_slice=1)
