@@ -12,7 +12,7 @@ from viete.evaluate.inputs import in_numpy
 from viete.evaluate.labelled import Array
 
 
-class Slice:
+class LensSlice:
     """Some places of an axis: 3, (1, 5) for 1:5, (1, 5, 2) for 1:5:2, [0, 2], a mask; None for all.
 
     ``mode`` says which: 'int', which removes the axis, 'slice', 'array' or 'identity'. Raises
@@ -56,12 +56,12 @@ class Slice:
         return f"<slice {self.slice}>"
 
 
-Cut = int | tuple[int | None, ...] | slice | Sequence[int] | Slice | None
+Cut = int | tuple[int | None, ...] | slice | Sequence[int] | LensSlice | None
 
 
 def cut(array: Array, where: Cut, axis: int = -2) -> Array:
     """A slice of an array along one axis."""
-    return (where if isinstance(where, Slice) else Slice(where)).apply(array, axis)
+    return (where if isinstance(where, LensSlice) else LensSlice(where)).apply(array, axis)
 
 
 def kept(where: Cut) -> Cut:
@@ -69,4 +69,4 @@ def kept(where: Cut) -> Cut:
     return [where] if isinstance(where, int) else where
 
 
-__all__ = ["Cut", "Slice", "cut", "kept"]
+__all__ = ["Cut", "LensSlice", "cut", "kept"]

@@ -13,7 +13,7 @@ from viete.evaluate.inputs import in_numpy
 from viete.evaluate.labelled import Array
 from viete.formats.tensors import require
 from viete.model.short_names import get_act_name
-from viete.model.slices import Slice
+from viete.model.slices import LensSlice as Slice
 
 
 def to_numpy(given: Any) -> np.ndarray:
