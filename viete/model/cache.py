@@ -12,7 +12,7 @@ from viete.model.calls import to_device
 from viete.model.named_values import NamedValues
 from viete.model.names import Names
 from viete.model.short_names import Key
-from viete.model.slices import Cut, cut, kept
+from viete.model.slices import Cut, cut, with_its_axis
 from viete.model.stacks import Stacks
 from viete.model.weights import NamedWeights
 
@@ -59,7 +59,7 @@ def at_positions(names: Names, name: str, array: Array, pos: Cut) -> Array:
     along = next((k for k, axis in enumerate(axes, 1) if axis in ("pos", "query")), None)
     if along is None:
         raise VieteError(f"{name} has no axis of positions that pos_slice could cut")
-    return cut(array, kept(pos), along)
+    return cut(array, with_its_axis(pos), along)
 
 
 class ActivationCache(Stacks, Mapping[Any, Array]):

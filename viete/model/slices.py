@@ -64,9 +64,9 @@ def cut(array: Array, where: Cut, axis: int = -2) -> Array:
     return (where if isinstance(where, LensSlice) else LensSlice(where)).apply(array, axis)
 
 
-def kept(where: Cut) -> Cut:
+def with_its_axis(where: Cut) -> Cut:
     """The same places, of which a single one keeps its axis."""
     return [where] if isinstance(where, int) else where
 
 
-__all__ = ["Cut", "LensSlice", "cut", "kept"]
+__all__ = ["Cut", "LensSlice", "cut", "with_its_axis"]
