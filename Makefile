@@ -8,17 +8,18 @@ PIP    := $(BIN)/python -m pip install -qq --disable-pip-version-check --constra
 
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help page pictures tour test all everything checks lint types docs links wheel pytest quick oldest notebooks browser tex format lock clean
+.PHONY: help page pictures tour test all everything checks lint types docs links wheel pytest quick slowest oldest notebooks browser tex format lock clean
 
 # What Python compiles is kept for the next process, whatever this shell says: there are many.
 unexport PYTHONDONTWRITEBYTECODE
 
 help:
 	@echo 'make tour    see what Viète does (sets itself up: about half a minute, the first time)'
-	@echo 'make test    before every change (the aim is 4 minutes; it takes about 8): lint, types, links, wheel, pytest'
+	@echo 'make test    before every change (about 4 minutes): lint, types, links, wheel, pytest'
 	@echo 'make quick   the laws with few examples, and one of everything'
 	@echo 'make all     everything: make test with all that is slow, every card and every combination,'
 	@echo '             and notebooks, browser, tex (the hosted workflow runs this)'
+	@echo 'make slowest which tests make all runs alone, measured anew (an idle machine; half an hour or more)'
 	@echo 'make oldest  the tests, with the oldest versions that pyproject.toml admits'
 	@echo 'make notebooks of docs/notebooks: they run, and what they find holds of other texts'
 	@echo 'make page    build the page of viete explore from page/src (needs node and npm)'
@@ -78,6 +79,9 @@ pytest: .venv/.dev
 
 quick: .venv/.dev
 	$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder --quick
+
+slowest: .venv/.dev
+	$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder --all --slowest
 
 # In an environment of its own, with every version at its bound.
 oldest:

@@ -1,13 +1,14 @@
 """Which cases `make test` runs of those that `make all` runs.
 
 Of a test over many shipped cards: the few that together have every construct of them all. Of a
-product of three parameters and more: cases in which every pair of values meets. A test marked
-`slow` runs in `make all` alone. What `make all` runs is `pytest --all`.
+product of three parameters and more: cases in which every pair of values meets. What is slow runs
+in `make all` alone: what is marked so, and the cases and functions of slowest.txt, which
+`make slowest` measures anew. What `make all` runs is `pytest --all`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import combinations
 from pathlib import Path
@@ -16,25 +17,34 @@ from typing import Any, TypeVar
 import pytest
 
 import viete as vt
+from viete.analysis.typing_rules import ENTRYWISE
 from viete.cards.catalogue import shipped
+from viete.library.functions import library
 from viete.notation.tree import Apply, Bind, Expr, Pick, Ref, Table, walk
 
+SLOWEST = Path(__file__).with_name("slowest.txt")
+LONG, LAW = 0.4, 2.0  # seconds
 MOST = 8  # a test over no more cards than these has all of them
 T = TypeVar("T", bound=Hashable)
 
 
-def cases_of(items: Sequence[pytest.Item], name: Callable[[pytest.Item], str]) -> set[pytest.Item]:
-    """What stands for all of them; ``name`` gives an item's function, whatever the parameters."""
+def cases_of(items: Sequence[pytest.Item]) -> set[pytest.Item]:
+    """What stands for all of them."""
     functions: dict[str, list[pytest.Item]] = {}
     for item in items:
-        if not item.get_closest_marker("slow"):
-            functions.setdefault(name(item), []).append(item)
+        if not is_slow(item):
+            functions.setdefault(name_of(item.nodeid), []).append(item)
     kept: set[pytest.Item] = set()
     for cases in functions.values():
         cards = {x: card for x in cases if (card := card_among(parameters(x, "params").values()))}
         some = {None, *covering(frozenset(cards.values()))}
         kept.update(paired({x: parameters(x, "indices") for x in cases if cards.get(x) in some}))
     return kept
+
+
+def name_of(case: str) -> str:
+    """Its function, whatever the parameters."""
+    return case.partition("[")[0]
 
 
 def parameters(item: pytest.Item, what: str) -> Mapping[str, Any]:
@@ -65,6 +75,36 @@ def titles() -> Mapping[str, str]:
     return {vt.read(path).title: name for name, path in shipped_paths().items()}
 
 
+# What takes long ----------------------------------------------------------------------------------
+
+
+@cache
+def slowest() -> Mapping[str, int]:
+    """Cases and functions that take long, each with its place: the slowest is 0."""
+    return {name: k for k, name in enumerate(SLOWEST.read_text("utf-8").splitlines())}
+
+
+def place(case: str) -> int | None:
+    """Where it is among the slowest, if there."""
+    return slowest().get(case, slowest().get(name_of(case)))
+
+
+def is_slow(item: pytest.Item) -> bool:
+    return item.get_closest_marker("slow") is not None or place(item.nodeid) is not None
+
+
+def longest(spent: Mapping[str, float]) -> list[str]:
+    """Of cases with their seconds those that take long, the slowest first.
+
+    The quickest case of a law is none of them if it takes no more than ``LAW`` seconds.
+    """
+    quickest = {name_of(x): x for x in sorted(spent, key=spent.__getitem__, reverse=True)}
+    kept = {x for name, x in quickest.items() if name.startswith("tests/laws/") and spent[x] <= LAW}
+    return [
+        x for x in sorted(spent, key=lambda x: (-spent[x], x)) if spent[x] > LONG and x not in kept
+    ]
+
+
 # Cards --------------------------------------------------------------------------------------------
 
 
@@ -78,11 +118,18 @@ def covering(names: frozenset[str]) -> frozenset[str]:
 
 
 def constructs(card: vt.Card) -> frozenset[Hashable]:
-    """All that a card is made of, each thing by its kind: nodes, loops, heads, tables, facts."""
+    """All that a card is made of, each thing by its kind: nodes, loops, heads, tables, facts.
+
+    A function stands for all that have as many arguments, an operation on entries for all: each of
+    them has laws of its own, which need no card.
+    """
+    functions = {*library(), *card.function, *ENTRYWISE}
 
     def of_formula(e: Expr) -> Iterator[Hashable]:
         for node in walk(e):
             match node:
+                case Apply(op, args) if op in functions:
+                    yield "function", len(args)
                 case Apply():
                     yield node.op
                 case Bind():

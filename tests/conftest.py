@@ -6,6 +6,7 @@ import gc
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -38,15 +39,18 @@ settings.load_profile("laws")
 
 gc.disable()  # until all is imported, of which little is garbage: a second for each worker
 
-SLOWEST = Path(__file__).with_name("slowest.txt")
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--quick", action="store_true", help="the laws with few examples, and one of everything"
     )
     parser.addoption(
-        "--all", action="store_true", help="what is marked slow, too; every card, every combination"
+        "--all", action="store_true", help="what is slow, too; every card, every combination"
+    )
+    parser.addoption(
+        "--slowest",
+        action="store_true",
+        help="write tests/slowest.txt anew from how long they take",
     )
 
 
@@ -59,22 +63,41 @@ def pytest_configure(config: pytest.Config) -> None:
     for profile in ("all", "quick"):
         if config.getoption(profile):
             settings.load_profile(profile)
+    if config.getoption("slowest") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Seconds())
+
+
+class Seconds:
+    """How long each case takes, from its set-up to its end."""
+
+    def __init__(self) -> None:
+        self.spent: Counter[str] = Counter()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.spent[report.nodeid] += report.duration
+
+    def pytest_sessionfinish(self) -> None:
+        from tests.choosing import SLOWEST, longest
+
+        SLOWEST.write_text("".join(f"{x}\n" for x in longest(self.spent)), "utf-8")
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The longest tests first, so that no worker is left alone with one; and what is asked for."""
-    from tests.choosing import cases_of
+    from tests.choosing import cases_of, place, slowest
 
-    slowest = {name: k for k, name in enumerate(SLOWEST.read_text("utf-8").split())}
-    items.sort(key=lambda item: slowest.get(name_of(item), len(slowest)))  # the rest in their order
+    last = len(slowest())
+    items.sort(
+        key=lambda x: last if (k := place(x.nodeid)) is None else k
+    )  # the rest in their order
     chosen = [x for x in items if is_wanted(x, config)]
     if not config.getoption("all"):
         named = tuple(x for x in config.args if "::" in x)  # a test that is named is run as it is
-        some = cases_of(chosen, name_of)
+        some = cases_of(chosen)
         chosen = [x for x in chosen if x in some or (named and x.nodeid.startswith(named))]
     if config.getoption("quick"):
-        chosen = one_of_everything([x for x in chosen if name_of(x) not in slowest])
+        chosen = one_of_everything(chosen)
     if left_out := set(items) - set(chosen):
         config.hook.pytest_deselected(items=[x for x in items if x in left_out])
         items[:] = chosen
@@ -102,11 +125,6 @@ def pytest_sessionfinish() -> None:
     gc.freeze()
 
 
-def name_of(item: pytest.Item) -> str:
-    """Its function, whatever the parameters."""
-    return item.nodeid.partition("[")[0]
-
-
 def is_wanted(item: pytest.Item, config: pytest.Config) -> bool:
     """What takes long, or programs that are not Python's, is run where it is asked for."""
     asked, marks = config.getoption("markexpr"), ("browser", "notebooks", "tex")
@@ -115,10 +133,12 @@ def is_wanted(item: pytest.Item, config: pytest.Config) -> bool:
 
 def one_of_everything(items: list[pytest.Item]) -> list[pytest.Item]:
     """The first case of every law, and of each other file."""
+    from tests.choosing import name_of
+
     first: dict[str, pytest.Item] = {}
     for item in items:
         path = item.nodeid.partition("::")[0]
-        first.setdefault(name_of(item) if path.startswith("tests/laws/") else path, item)
+        first.setdefault(name_of(item.nodeid) if path.startswith("tests/laws/") else path, item)
     return list(first.values())
 
 

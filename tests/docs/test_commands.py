@@ -76,6 +76,13 @@ def test_the_page_of_commands_is_what_the_program_says(made: tuple[str, list[str
     assert PAGE.read_text("utf-8") == made[0], "python -m tests.docs.test_commands writes it anew"
 
 
+def test_the_page_of_commands_has_every_help(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(WIDTH))
+    there = PAGE.read_text("utf-8")
+    for name in (f.__name__ for functions in GROUPS.values() for f in functions):
+        assert f"```text\n{viete(name, '--help').out.rstrip()}\n```" in there, name
+
+
 def test_what_the_examples_print_fits_the_terminal(made: tuple[str, list[str]]) -> None:
     assert not made[1]
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 from itertools import combinations, product
 from pathlib import Path
 
 import viete as vt
-from tests.choosing import constructs, covering, paired
+from tests.choosing import constructs, covering, longest, name_of, paired, slowest
 from viete.cards.catalogue import shipped
 
 TESTS = Path(__file__).parents[1]
@@ -31,14 +30,14 @@ def test_in_the_cases_that_are_chosen_any_two_values_meet() -> None:
     assert paired(two) == list(two)
 
 
-def test_the_slowest_are_tests_of_make_test() -> None:
-    names = (TESTS / "slowest.txt").read_text("utf-8").split()
+def test_the_slowest_are_tests() -> None:
+    names = list(slowest())
     assert len(names) == len(set(names))
-    for path in {name.partition("::")[0] for name in names}:
-        read = ast.parse((TESTS.parent / path).read_text("utf-8"))
-        slow = {
-            node.name: "pytest.mark.slow" in map(ast.unparse, node.decorator_list)
-            for node in read.body if isinstance(node, ast.FunctionDef)
-        }  # fmt: skip
-        mine = {name.partition("::")[2] for name in names if name.startswith(f"{path}::")}
-        assert not [x for x in mine if slow.get(x, True)], path
+    for path, name in {tuple(name_of(x).split("::")) for x in names}:
+        assert name in (TESTS.parent / path).read_text("utf-8"), f"{path}::{name}"
+
+
+def test_of_a_law_the_quickest_case_is_not_left_out() -> None:
+    law, other = "tests/laws/test_a.py::test_it", "tests/model/test_a.py::test_it"
+    spent = {f"{law}[a]": 1.0, f"{law}[b]": 1.5, f"{other}[a]": 1.2, f"{law}_too": 3.0, other: 0.1}
+    assert longest(spent) == [f"{law}_too", f"{law}[b]", f"{other}[a]"]
