@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -264,16 +264,72 @@ CIRCUITS = {
 NUMBER, TEXTS = "logsoftmax(logits_{-1})[5]", [[1, 2, 3], [3, 4, 7], [9, 8, 2]]
 
 
+def grows(work: Callable[[int], Callable[[], Any]], numbers: Sequence[int]) -> None:
+    """Each doubling adds about twice what the one before it added; ``work`` makes the work."""
+    counts = [python_calls(work(k)) for k in (numbers[0], *numbers)]  # the first fills the memos
+    _, one, two, four = counts
+    assert four - two < 2.25 * max(two - one, 0.15 * one), counts
+
+
 def grows_with(what: str, work: Callable[[vt.Model], Any]) -> None:
     """Each doubling adds about twice what the one before it added, though edges are squares."""
     name, sizes, size, numbers = CIRCUITS[what]
-    counts = []
-    for k in (numbers[0], *numbers):  # the first reads what others then have
+
+    def made(k: int) -> Callable[[], Any]:
         card = vt.read(name).bind(**sizes, **{size: k})
         model = card.with_weights(random_weights(card, 3, scale=0.3))
-        counts.append(python_calls(lambda m=model: work(m)))
-    _, one, two, four = counts
-    assert four - two < 2.25 * (two - one), counts
+        return lambda: work(model)
+
+    grows(made, numbers)
+
+
+def tiny_gpt2(N: int = 2, H: int = 2) -> vt.Model:
+    card = vt.read("gpt2").bind(V=11, d=2 * H, N=N, H=H, d_f=4, n_max=64)
+    return card.with_weights(random_weights(card, 3, scale=0.3))
+
+
+def some_texts(count: int) -> list[list[int]]:
+    return [[k % 11, 3, 5, 7][: 2 + k % 3] for k in range(count)]
+
+
+LOGIT = "logits_{-1,3}"
+DOUBLED: dict[str, Callable[[int], Callable[[], Any]]] = {
+    "show, heads": lambda k: partial(tiny_gpt2(H=k).card.write, "text"),
+    "show, blocks": lambda k: partial(tiny_gpt2(N=k).card.write, "text"),
+    "grad, heads": lambda k: partial(tiny_gpt2(H=k).grad, LOGIT),
+    "grad, blocks": lambda k: partial(tiny_gpt2(N=k).grad, LOGIT),
+    "export, blocks": lambda k: partial(tiny_gpt2(N=k).card.export, "torch"),
+    "claims, blocks": lambda k: partial(tiny_gpt2(N=k).check, r"x^N = x^0 + \sum_{i=1}^N Δx^i"),
+    "expand, heads": lambda k: partial(tiny_gpt2(H=k).run([1, 2]).expand, LOGIT, "head, source"),
+    "expand, blocks": lambda k: partial(tiny_gpt2(N=k).run([1, 2]).expand, LOGIT, "head, source"),
+    "attribute, heads": lambda k: partial(
+        tiny_gpt2(H=k).run([1, 2]).attribute, LOGIT, "A^{i,h}", exact=True),
+    "a sweep, heads": lambda k: partial(
+        tiny_gpt2(H=k).run([1, 2]).answer, f"{LOGIT} with A^{{i,h}} = 0"),
+    "arrows, blocks": lambda k: partial(
+        tiny_gpt2(N=k).run([1, 2]).answer, "x^0_j →(A^{i,h}) x^i_1"),
+    "questions, texts": lambda k: partial(tiny_gpt2().run(some_texts(k)).answer, LOGIT),
+    "circuits, texts": lambda k: partial(tiny_gpt2().circuit, LOGIT, some_texts(k), edges=2),
+}  # fmt: skip
+
+
+QUICK = ("show, blocks", "grad, heads", "a sweep, heads", "questions, texts")
+SLOWER = [pytest.param(x, marks=pytest.mark.slow) for x in DOUBLED if x not in QUICK]
+
+
+@pytest.mark.parametrize("what", [*QUICK, *SLOWER])
+def test_work_doubles_at_most_with_what_is_doubled(what: str) -> None:
+    grows(DOUBLED[what], (3, 6, 12) if "texts" in what else (2, 4, 8))  # of three lengths
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", ["N", "H"])
+def test_the_page_of_a_run_doubles_at_most_with_the_model(size: str) -> None:
+    def page(k: int) -> float:
+        return seconds(tiny_gpt2(**{size: k}).run([1, 2]).explore, 1)
+
+    page(4)
+    assert page(8) < 2.6 * page(4)
 
 
 @pytest.mark.parametrize("what", CIRCUITS)
