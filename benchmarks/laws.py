@@ -5,12 +5,14 @@
 
 Programs are those of `tests/laws/programs.py`, so a seed and a size name one. It prints how often
 each law held, and for each kind of failure its seeds and the smallest program, with every equation
-left out that the failure does not need. A range of seeds can be continued by another call.
+left out that the failure does not need. The first program of each kind is named on the error
+stream as soon as it is found. A range of seeds can be continued by another call.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import re
 import sys
 import time
@@ -69,6 +71,7 @@ def main() -> None:
     arguments.add_argument("--small", action="store_true", help="look for the smallest program")
     given = arguments.parse_args()
     warnings.simplefilter("ignore")
+    gc.set_threshold(200_000, 20, 100)  # what a program leaves is gone with it: a tenth of the time
     laws = [name for name in LAWS if given.law in name]
     some = [name for name in SAMPLED if given.law in name]  # JAX and enclosures: one program of 100
     held, broken = Counter[str](), dict[tuple[str, str], list[tuple[int, int, str]]]()
@@ -86,6 +89,8 @@ def main() -> None:
                     held[law] += 1
                 except Exception as error:
                     key = law, kind(error)
+                    if key not in broken:
+                        print(f"{seed} {size}: {law}: {key[1]}", file=sys.stderr, flush=True)
                     broken.setdefault(key, []).append((size, seed, str(error)))
                 spent[law] += time.monotonic() - began  # type: ignore[assignment]
     else:

@@ -103,3 +103,37 @@ def test_a_shipped_card(path: str) -> None:
 @given(cards(), st.randoms(use_true_random=False))
 def test_a_random_card(card: Any, random: Random) -> None:
     holds(card.model, loss_of(card.model), card.weights(), card.given(), random, 3)
+
+
+ROWS = r"""# Rows of what a block reads
+## Dimensions
+| symbol | value |
+| --- | --- |
+| $n$ | 3 |
+| $d$ | 2 |
+| $N$ | 2 |
+## Parameters
+| symbol | shape |
+| --- | --- |
+| $W$ | $n \times d$ |
+## Forward pass
+1. $x^0 = W$
+
+For $i = 1, …, N$:
+
+1. $m^i = x^{i-1}[0] / (1 + |x^{i-1}|[0])$
+1. $y^i = x^{i-1} ⊙ m^i$
+1. $x^i = x^{i-1} + tanh(y^i)$
+
+1. $L = mean_{j=0}^{n-1}(mean(x^N_j ⊙ x^N_j))$
+"""
+
+
+@pytest.mark.parametrize("change", ["m^1 = 2 m^1", "y^2_0 = 0", "x^1_j = 2 x^1_j for j ≥ 1"])
+def test_a_row_of_what_a_block_reads(change: str) -> None:
+    card = vt.read(ROWS).put(change)
+    W = np.random.default_rng(0).normal(size=(3, 2))
+    leaf = torch.tensor(W, requires_grad=True)
+    card.run(None, {"W": leaf})["L"].backward()
+    found = card.grad("L").run(None, {"W": W})["∂W"]
+    np.testing.assert_allclose(found, leaf.grad, rtol=1e-9)

@@ -106,12 +106,11 @@ class Linearity(Dependent):
             return [Summand(e)]
         match e:
             case Apply("add", (a, b)):
-                return [*self.parts(self.level(a, e)), *self.parts(self.level(b, e))]
+                return [*self.level(a, e), *self.level(b, e)]
             case Apply("sub", (a, Apply("mean", (b,)))) if a == b:
                 return self.parts(self.card.library("centred", a))
             case Apply("sub", (a, b)):
-                a, b = self.level(a, e), self.level(b, e)
-                return [*self.parts(a), *(p.within(negative) for p in self.parts(b))]
+                return [*self.level(a, e), *(p.within(negative) for p in self.level(b, e))]
             case Apply("where", (test, *_)) if not self.depends(test):
                 return self.jointly(e, 1)
             case Apply("concat"):
@@ -128,17 +127,24 @@ class Linearity(Dependent):
                 return self.under(e, len(e.children) - 1)
         return [Summand(e, kind=UNOPENED)]
 
-    def level(self, term: Expr, e: Expr) -> Expr:
-        """A term with as many axes as its sum: a vector is repeated along the rows of a matrix."""
+    def level(self, part: Expr, e: Expr) -> list[Summand]:
+        """The terms of a part of a sum, with as many axes as the sum.
+
+        A vector is repeated along the rows of a matrix.
+        """
         shape = self.shape(e)
-        if (missing := len(shape) - self.rank(term)) <= 0 or self.depends(term):
-            return term
+        if (missing := len(shape) - self.rank(part)) <= 0:
+            return self.parts(part)
         letters: list[str] = []
         for _ in shape:
-            letters.append(fresh({*self.card.names, *term.free, *letters}))
-        ranges = zip(letters, map(self.card.size_expr, shape), strict=True)
+            letters.append(fresh({*self.card.names, *e.free, *e.binders, *letters}))
+        ranges = tuple(zip(letters, map(self.card.size_expr, shape), strict=True))
         items = tuple(map(Idx, letters[missing:]))
-        return Table(tuple(ranges), Pick(term, items) if items else term)
+
+        def repeated(x: Expr) -> Expr:
+            return Table(ranges, Pick(x, items) if items else x)
+
+        return [p.within(repeated) for p in self.parts(part)]
 
     def under(self, e: Expr, k: int) -> list[Summand]:
         """The terms of an operation that is linear in its k-th part, the only one that depends."""

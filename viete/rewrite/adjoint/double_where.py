@@ -329,7 +329,8 @@ class Doubling:
         if new == body:
             return e
         self.names[definition] = e
-        return self.opened.of(new, e) if isinstance(e, Ref | Pick) else new
+        named = isinstance(e.value if isinstance(e, Pick) else e, Ref)
+        return self.opened.of(new, e) if named else new
 
     def definition(self, e: Ref, env: TypeEnv) -> Expr | None:
         """The definition of a name here, or None.
