@@ -13,6 +13,7 @@ import viete as vt
 from tests.model.small import card, error, small, streams, tokens, weights
 from viete.errors import VieteError
 from viete.evaluate.schedule import program
+from viete.model.cache import ActivationCache
 
 CARDS = streams()
 
@@ -111,9 +112,49 @@ def test_a_cache_without_its_batch_axis() -> None:
     _, cache = model.lens.run_with_cache(tokens(1), remove_batch_dim=True)
     assert cache["q", 0].shape == (7, 6, 4) and cache.decompose_resid().shape == (8, 7, 24)
     assert cache.logit_attrs(cache.decompose_resid(), 3, has_batch_dim=False).shape == (8, 7)
+    shapes = {name: cache.cache_dict[name].shape for name in cache}
+    assert cache.remove_batch_dim() is cache and cache["W_E"].shape == (13, 24)
+    assert {name: value.shape for name, value in cache.items()} == shapes
+    with pytest.raises(VieteError, match="no batch axis to cut"):
+        cache.apply_slice_to_batch_dim(0)
     _, cache = model.lens.run_with_cache(tokens(2))
     with pytest.raises(VieteError, match="holds 2 sequences"):
         cache.remove_batch_dim()
+
+
+@pytest.mark.parametrize("pos", [None, (2, 5)])
+def test_a_cache_of_some_texts(pos: Any) -> None:
+    """Law: its values are those rows of the values, whatever was cut before, and so its stacks."""
+    _, cache = small("gpt2").lens.run_with_cache(tokens(4), pos_slice=pos)
+    arrays = ActivationCache(dict(cache), cache.model)
+    for which, again in (((1, 4), [2, 0]), ([3, 1], 0), (2, None)):
+        for whole in (cache, arrays):
+            some = whole.apply_slice_to_batch_dim(which)
+            at = slice(*which) if isinstance(which, tuple) else which
+            assert all(error(some[name], cache[name][at]) == 0 for name in cache)
+            assert some.has_batch_dim == (which != 2)
+            if again is None:
+                assert some.decompose_resid().shape == cache.decompose_resid()[:, 2].shape
+                continue
+            fewer = some.apply_slice_to_batch_dim(again)
+            assert all(error(fewer[name], cache[name][at][again]) == 0 for name in cache)
+            assert (
+                error(
+                    fewer.stack_head_results(apply_ln=True, pos_slice=-1),
+                    cache.stack_head_results(apply_ln=True, pos_slice=-1)[:, at][:, again],
+                )
+                == 0
+            )
+    assert cache.apply_slice_to_batch_dim([2]).batch() == 1 == len(
+        cache.apply_slice_to_batch_dim([2])["x^1"])  # fmt: skip
+
+
+def test_before_the_first_block_the_rest_is_all() -> None:
+    _, cache = small("gpt2").lens.run_with_cache(tokens())
+    for stacked in (cache.stack_head_results, cache.stack_neuron_results):
+        assert stacked(0).shape == (0, 2, 7, 24)
+        rest, labels = stacked(0, incl_remainder=True, return_labels=True)
+        assert labels == ["remainder"] and error(rest[0], cache["resid_pre", 0]) == 0
 
 
 # -- stacks ----------------------------------------------------------------------------------------
@@ -229,7 +270,7 @@ def test_one_text_of_a_batch_has_the_scale_of_that_text() -> None:
             lambda c: c.decompose_resid(mode="heads"),
             "mode must be 'all', 'attn' or 'mlp'",
         ),
-        (lambda c: c.stack_head_results(0), "nothing to stack"),
+        (lambda c: c.decompose_resid(0, incl_embeds=False), "nothing to stack"),
         (lambda c: c.stack_activation("q", 0), "nothing to stack"),
         (lambda c: c["blocks.0.hook_nothing"], "is not a name of a value"),
         (lambda c: c["nothing"], "nothing"),

@@ -48,6 +48,11 @@ class FactoredMatrix:
         return len(self.shape)
 
     @property
+    def has_leading_dims(self) -> bool:
+        """Whether this is many matrices, or one."""
+        return self.ndim > 2
+
+    @property
     def pair(self) -> tuple[Array, Array]:
         """Both factors."""
         return self.A, self.B
@@ -131,7 +136,7 @@ class FactoredMatrix:
         """Right singular vectors as rows, (…, m, r)."""
         return self.factors[2]
 
-    @property
+    @cached_property
     def V(self) -> Array:
         """Right singular vectors as columns, (…, r, m)."""
         return transposed(self.Vh)

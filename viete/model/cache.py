@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from viete.errors import VieteError
 from viete.evaluate.labelled import Array
 from viete.evaluate.run import Run
@@ -25,15 +27,36 @@ class RunValues(MutableMapping[str, Array]):
 
     def __init__(self, named: NamedValues, run: Run, names: Sequence[str], pos: Cut = None) -> None:
         self.named, self.run, self.pos = named, run, pos
+        self.batches: tuple[Cut, ...] = ()  # the texts to read, and of these the texts
         self.own: dict[str, Array | None] = dict.fromkeys(names)
 
     def __getitem__(self, name: str) -> Array:
         if (own := self.own[name]) is not None:
             return own
-        if name not in self.named.names:
-            return at_positions(self.named.names, name, self.run[name], self.pos)
-        array: Array = self.named.read(self.run, name, self.run.batch or 1)
-        return at_positions(self.named.names, name, array, self.pos)
+        return self.of_run(name, self.pos)
+
+    def of_run(self, name: str, pos: Cut = None) -> Array:
+        """A value of the run by a full name, or a formula, of the texts to read."""
+        if name in self.named.names:
+            array: Array = self.named.read(self.run, name, self.run.batch or 1)
+        else:
+            answer = self.run.answer(name)
+            array = answer.array
+            if answer.axes[:1] != ("batch",):
+                return array
+        if pos is not None:
+            array = at_positions(self.named.names, name, array, pos)
+        for which in self.batches:
+            array = cut(array, which, 0)
+        return array
+
+    @property
+    def texts(self) -> int:
+        """The number of texts to read."""
+        each = np.arange(self.run.batch or 1)
+        for which in self.batches:
+            each = cut(each, which, 0)
+        return int(each.size)
 
     def __setitem__(self, name: str, array: Array) -> None:
         self.own[name] = array
@@ -48,13 +71,21 @@ class RunValues(MutableMapping[str, Array]):
         return len(self.own)
 
 
+def of_texts(values: MutableMapping[str, Array], which: Cut) -> MutableMapping[str, Array]:
+    """The values of some texts of a batch."""
+    if not isinstance(values, RunValues):
+        return {name: cut(array, which, 0) for name, array in values.items()}
+    out = RunValues(values.named, values.run, list(values), values.pos)
+    out.own = {n: None if x is None else cut(x, which, 0) for n, x in values.own.items()}
+    out.batches = (*values.batches, which)
+    return out
+
+
 def at_positions(names: Names, name: str, array: Array, pos: Cut) -> Array:
     """Some positions of a value of this full name; of attention's pattern, these that attend.
 
     Raises VieteError for a value that has no axis of positions.
     """
-    if pos is None:
-        return array
     axes = names.get(names.split(name)[0]).row.axes if name in names else ()
     along = next((k for k, axis in enumerate(axes, 1) if axis in ("pos", "query")), None)
     if along is None:
@@ -90,12 +121,12 @@ class ActivationCache(Stacks, Mapping[Any, Array]):
                 raise VieteError(
                     f"{key!s:.60} is not in this cache, and the cache has no run to compute it"
                 )
-            return self.moved(self.run[str(key)])
+            assert isinstance(self.cache_dict, RunValues)
+            return self.moved(self.cache_dict.of_run(str(key)))
         if name not in self.cache_dict:
             self.names.get(self.names.split(name)[0])
             raise VieteError(f"{name} is not in this cache: it was not requested")
-        array = self.moved(self.cache_dict[name])
-        return array if self.has_batch_dim or "hook_" not in name else array[0]
+        return self.moved(self.cache_dict[name])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.cache_dict)
@@ -120,11 +151,25 @@ class ActivationCache(Stacks, Mapping[Any, Array]):
 
     def remove_batch_dim(self) -> ActivationCache:
         """The same cache, whose values have no batch axis. Raises VieteError for a real batch."""
-        batch = self.batch()
-        if batch != 1:
-            raise VieteError(f"the batch axis holds {batch} sequences, so it cannot be removed")
-        self.has_batch_dim = False
+        if self.has_batch_dim:
+            batch = self.batch()
+            if batch != 1:
+                raise VieteError(f"the batch axis holds {batch} sequences, so it cannot be removed")
+            self.cache_dict = of_texts(self.cache_dict, 0)
+            self.has_batch_dim = False
         return self
+
+    def apply_slice_to_batch_dim(self, batch_slice: Cut) -> ActivationCache:
+        """A cache of some texts; of a single one, 2, without the batch axis.
+
+        Raises VieteError for a cache without that axis.
+        """
+        if not self.has_batch_dim:
+            raise VieteError("this cache has no batch axis to cut")
+        values = of_texts(self.cache_dict, batch_slice)
+        out = ActivationCache(values, self.model, not isinstance(batch_slice, int))
+        out.device = self.device
+        return out
 
     def to(self, device: Any, move_model: bool = False) -> ActivationCache:
         """The same cache, whose values are on a device of PyTorch from now on.
@@ -146,8 +191,8 @@ class ActivationCache(Stacks, Mapping[Any, Array]):
 
     def batch(self) -> int:
         """The number of sequences in the values."""
-        if self.run is not None:
-            return self.run.batch or 1
+        if isinstance(self.cache_dict, RunValues):
+            return self.cache_dict.texts
         return next((int(a.shape[0]) for a in self.cache_dict.values()), 1)
 
 

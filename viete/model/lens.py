@@ -154,7 +154,9 @@ class Lens(Starting):
 
         def keep(value: Array, hook: HookPoint, ends: str) -> None:
             name = str(hook.name)
-            kept = at_positions(self.names, name, value, pos_slice)
+            kept = value
+            if pos_slice is not None:
+                kept = at_positions(self.names, name, value, pos_slice)
             kept = kept if device is None else to_device(kept, device)
             found[f"{name}{ends}"] = kept[0] if remove_batch_dim else kept
 

@@ -12,8 +12,8 @@ from viete.model.table import LAYER, conventions
 class Weighted(Protocol):
     """A model with weights, and places to hook into, by the names of TransformerLens."""
 
-    def weight(self, name: str) -> Array:
-        """A weight by its name."""
+    def weight(self, name: str, layer: int | None = None) -> Array:
+        """A weight by its name, of all blocks or of one."""
 
     @property
     def names(self) -> Container[str]:
@@ -87,7 +87,7 @@ class Block:
         for weight in (name, f"{self.part}{name}"):
             entry = conventions().weights.get(weight)
             if entry is not None and LAYER in entry.rows[0].axes:
-                return self.model.weight(weight)[self.layer]
+                return self.model.weight(weight, self.layer)
         place = f"blocks.{self.layer}.{self.part}{name}"
         general = f"blocks.{{l}}.{self.part}{name}"
         if general in conventions().values and place in self.model.names:

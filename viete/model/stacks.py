@@ -106,15 +106,13 @@ class Stacks:
         """
         last = self.before(layer)
         heads = [self.head_results(k) for k in range(last)]
-        if not heads:
-            raise VieteError("there is no block before block 0, so there is nothing to stack")
-        count = heads[0].shape[-2]
-        parts = [cut(h[..., n, :], pos_slice) for h in heads for n in range(count)]
-        labels = [f"L{k}H{n}" for k in range(last) for n in range(count)]
-        out = stack(parts)
+        parts = [cut(h[..., n, :], pos_slice) for h in heads for n in range(h.shape[-2])]
+        labels = [f"L{k}H{n}" for k, h in enumerate(heads) for n in range(h.shape[-2])]
+        whole = cut(self.stream(last), pos_slice)
+        out = stack(parts) if parts else whole[None][:0]
         if incl_remainder:
             xp = array_namespace(out)
-            rest = cut(self["resid_post", last - 1], pos_slice) - xp.sum(out, axis=0)
+            rest = whole - xp.sum(out, axis=0)
             out = xp.concat([out, rest[None]], axis=0)
             labels.append("remainder")
         if apply_ln:
@@ -194,7 +192,7 @@ class Stacks:
         neuron over the scale, times the norm of the row.
         """
         neurons = cut(cut(self["post", layer], pos), which, -1)
-        rows = cut(self.model.weight("W_out")[layer], which, 0)
+        rows = cut(self.model.weight("W_out", layer), which, 0)
         for norm in (f"blocks.{layer}.ln2_post", into):
             if norm is not None and self.there(f"{norm}.hook_scale"):
                 xp = array_namespace(rows)
@@ -217,20 +215,18 @@ class Stacks:
         projected. With ``incl_remainder`` the rest of the stream comes last.
         """
         last, onto = self.before(layer), project_output_onto
-        if not last:
-            raise VieteError("there is no block before block 0, so there is nothing to stack")
         if isinstance(neuron_slice, int):
             neuron_slice = (neuron_slice, neuron_slice + 1 or None)
         into = self.norm_before(last) if apply_ln else None
         each = [self.neurons(k, neuron_slice, pos_slice, onto, into) for k in range(last)]
         axis = -1 if onto is not None and onto.ndim == 1 else -2
-        xp = array_namespace(each[0])
-        out = xp.moveaxis(xp.concat(each, axis=axis), axis, 0)
+        rest = cut(self.stream(last), pos_slice)
+        rest = self.read_through(rest, last, False, pos_slice, apply_ln, onto)
+        xp = array_namespace(rest)
+        out = xp.moveaxis(xp.concat(each, axis=axis), axis, 0) if each else rest[None][:0]
         numbers = cut(xp.arange(self.model.cfg.d_mlp), neuron_slice, 0)
         labels = [f"L{k}N{int(n)}" for k in range(last) for n in numbers]
         if incl_remainder:
-            rest = cut(self["resid_post", last - 1], pos_slice)
-            rest = self.read_through(rest, last, False, pos_slice, apply_ln, onto)
             out = xp.concat([out, rest[None] - xp.sum(out, axis=0)[None]], axis=0)
             labels.append("remainder")
         return (out, labels) if return_labels else out
@@ -283,7 +279,7 @@ class Stacks:
         for k in range(last + mlp_input):
             kinds = [("b_O", "ln1_post")] + [("b_out", "ln2_post")] * (of_mlps and k < last)
             for name, norm in kinds:
-                bias, norm = self.model.weight(name)[k], f"blocks.{k}.{norm}"
+                bias, norm = self.model.weight(name, k), f"blocks.{k}.{norm}"
                 term = out * 0 + bias
                 if self.there(f"{norm}.hook_scale"):
                     term = self.model.normed(norm, term, self[f"{norm}.hook_scale"])
@@ -307,6 +303,10 @@ class Stacks:
         if not 0 <= last <= layers:
             raise VieteError(f"layer must be a block from 0 to {layers}, not {layer}")
         return last
+
+    def stream(self, last: int) -> Array:
+        """The stream before a block, or after the last one."""
+        return self["resid_post", last - 1] if last else self["resid_pre", 0]
 
     def there(self, name: str) -> bool:
         """Whether the card has a value of this name."""

@@ -86,13 +86,14 @@ class NamedWeights:
         """A run without inputs, for formulas of weights."""
         return execute(program(self.card), {}, self.weights, [])
 
-    def weight(self, name: str) -> Array:
+    def weight(self, name: str, layer: int | None = None) -> Array:
         """A weight by its TransformerLens name: ``W_Q`` is (layer, head, d_model, d_head).
 
-        Raises VieteError for a weight that the card does not have.
+        With a ``layer``, that of one block. Raises VieteError for a weight that the card does not
+        have.
         """
         entry = conventions().weights[name]
-        return self.stacked(*self.found_weight(entry))
+        return self.stacked(*self.found_weight(entry), layer)
 
     def found_weight(self, entry: Entry) -> tuple[tuple[str, ...], Expr]:
         """Axes and formula of a weight. Raises VieteError where the card lacks it."""
@@ -106,8 +107,10 @@ class NamedWeights:
             f"{self.card.title} has no {entry.name}: none of its parameters has this role"
         )
 
-    def stacked(self, axes: tuple[str, ...], formula: Expr) -> Array:
-        """The arrays of a formula over weights, for all blocks on an axis in front."""
+    def stacked(self, axes: tuple[str, ...], formula: Expr, layer: int | None = None) -> Array:
+        """The arrays of a formula over weights, for all blocks on an axis in front, or of one."""
+        if layer is not None:
+            axes = tuple(a for a in axes if a != LAYER)
         run = self.parameters_alone
         xp = run.arrays.xp
         if formula == num(0):
@@ -119,8 +122,8 @@ class NamedWeights:
         shared = "head" in axes and not own <= set(heads)  # counted in another letter than heads
         order = layout(axes, self.names.shared if shared else heads, (), counts)
         out = []
-        for layer in range(self.names.layers) if LAYER in axes else [None]:
-            value = run.arrays.of(self.names.at(formula, layer))
+        for block in range(self.names.layers) if LAYER in axes else [layer]:
+            value = run.arrays.of(self.names.at(formula, block))
             array = order.outward(xp, run.arrays.lift(value), value.axes, 1)
             if shared:
                 times = count(self.card, heads) // array.shape[0]
