@@ -113,3 +113,57 @@ def test_a_run_of_a_card_in_intervals_is_explored() -> None:
     session = Session.of(card.run([1, 2, 3], weights, meaning="interval"))
     assert "interval" in session.data["values"]
     assert all(np.array_equal(session.model.weights[k], w) for k, w in weights.items())
+
+
+TARGETS = """# Targets
+
+## Vocabulary
+
+`a` `b` `c`
+
+## Dimensions
+
+| symbol | value |
+| --- | --- |
+| $V$ | 3 |
+| $d$ | 2 |
+| $n$ | $≤ 6$ |
+
+## Inputs
+
+- $t ∈ \\{0, …, V-1\\}^n$
+- $y ∈ \\{-100, …, V-1\\}^n$
+
+## Parameters
+
+| symbol | shape | value |
+| --- | --- | --- |
+| $E$ | $V × d$ | [1 0; 0 1; 1 1] |
+
+## Forward pass
+
+1. $X = E[t]$
+2. $logits = X E^⊤$
+3. $L = cross_entropy(logits; y)$
+"""
+
+
+@pytest.mark.parametrize(
+    ("targets", "said"),
+    [
+        ("b,-100,c", "`b`, no target, `c`, as the numbers"),
+        ("-100,-100,-100", "divides by exactly zero"),
+        ("b,c", "the input y is 2 long where n = 3"),
+        ("b,c,9", "the input y holds 9"),
+    ],
+)
+def test_targets_that_are_none_or_wrong(targets: str, said: str, tmp_path: Path) -> None:
+    card = tmp_path / "m.md"
+    card.write_text(TARGETS, encoding="utf-8")
+    given = (str(card), "-t", "a b c", "--input", f"y={targets}")
+    code = 2 if said.startswith("the input") else 0
+    told = viete("lesson", *given, "-f", "md", code=code)
+    assert said in told.out + told.err
+    page = tmp_path / "page.html"
+    refused = viete("explore", *given, "-o", str(page), code=code)
+    assert page.exists() is not bool(code) and (not code or said in refused.err)

@@ -351,7 +351,7 @@ class Maker(Teller):
         assert self.failed is not None and self.stopped is not None
         value, stages = self.lines.values(self.failed, True)
         for v in (*(s.value for s in stages), value):
-            if not v.array.size:
+            if not np.size(v.array):
                 return self.stopped.message
             try:
                 for x in self.of_position(v, self.failed, j):

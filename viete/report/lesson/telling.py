@@ -135,7 +135,8 @@ class Teller:
         out = []
         for i, ids in self.ids():
             tokens = i.high == self.model.inputs[0].high and self.has_words()
-            text = " ".join(map(self.token, ids)) * tokens
+            between = ", " if NO_TARGET in ids else " "
+            text = between.join(map(self.token, ids)) * tokens
             name, numbers = show(Ref(i.symbol), self.style), ", ".join(map(str, ids))
             row = f"${name}$ = ({numbers})"
             out.append(f"{text}, as the numbers {row}" if text else f"the numbers {row}")
