@@ -25,8 +25,7 @@ OWN: dict[str, Callable[[Run, Headed, str], Answer]] = {
 
 def own_question(run: Run, question: object) -> Headed | None:
     """A question that is not a formula; None for any other question."""
-    found = headed(run, question, OWN)
-    return None if found is None or (found.word == TOP and found.count is None) else found
+    return headed(run, question, OWN)
 
 
 def own_answer(run: Run, asked: Headed, behind: str = "") -> Answer:

@@ -45,6 +45,8 @@ def headed(run: Run, question: object, words: Collection[str]) -> Headed | None:
             return None
     if at >= len(tokens) or tokens[at].text != "(":
         return None
+    if number is None and word in run.scope.functions:
+        return None  # the library's top(z; k)
     end = next(top_level(tokens, ")", start=at + 1), None)
     if end is None:
         raise source.error("this ( is never closed; expected )", tokens[at].start, tokens[at].end)

@@ -103,7 +103,7 @@ def spelled_entry(x: Any) -> tuple[str, str | None]:
     if not isinstance(x, Number):
         return WORDS.get(str(x), str(x)), None
     e = short(x, LETTERS, simplest)
-    named = any(a.kind == "name" for a in x.atoms())
+    named = any(a.named for a in x.atoms())
     if e is None or named or (not x.atoms() and len(str(x)) > LONGEST):
         return f"≈\u00a0{digits(x)}".replace("-", "−"), None
     return show(e, "unicode"), None if isinstance(e, Num) and e.value.denominator == 1 else mathml(

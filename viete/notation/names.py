@@ -32,6 +32,13 @@ class NameParser(Cursor):
         words = self.scope.words()
         return Num(Fraction(words[t.text])) if words.bare and t.text in words else None
 
+    def is_name(self, text: str) -> bool:
+        """Whether a word without scripts is a name: b is none where only b_1 is declared."""
+        group = self.scope.symbols.get(text)
+        if group is None:
+            return text in self.scope.bases()
+        return text in self.scope.indices or any(not (s.sub or s.sup) for s in group)
+
     def is_word(self, e: Num) -> bool:
         """Whether a number was last read as a word, in quotes or as text."""
         first, end = self.spans.get(e, (0, 0))

@@ -531,7 +531,7 @@ class Parser(NameParser):
         start = self.peek
         after = self.tokens[min(self.pos + 1, len(self.tokens) - 1)]
         alone = after.kind == "end" or after.text in (",", "]")
-        bare = start.kind == "word" and start.text not in self.scope.bases()
+        bare = start.kind == "word" and not self.is_name(start.text)
         if bare and alone and (number := self.plain_word(start)) is not None:
             self.next()
             return self.node(number, start)

@@ -38,10 +38,12 @@ class Atom:
     A prime has an int as argument, e^m the monomial m, all others a quotient of older atoms.
     ``label`` is the spelling of a name, ``length`` the number of letters and signs of the atom,
     ``older`` are the atoms of its definition, and ``decided`` atoms those among which equality is
-    decided (see `deciding`).
+    decided (see `deciding`). ``named``: it is a name, or is spelled with one, as √w₁ is.
     """
 
-    __slots__ = ("__weakref__", "age", "balls", "decided", "kind", "label", "length", "of", "older")
+    __slots__ = (
+        "__weakref__", "age", "balls", "decided", "kind", "label", "length", "named", "of", "older",
+    )  # fmt: skip
     ages = itertools.count()
     interned: ClassVar[WeakValueDictionary[tuple[str, Any], Atom]] = WeakValueDictionary()
 
@@ -51,6 +53,7 @@ class Atom:
         self.kind, self.of, self.label = kind, of, label
         self.older = tuple(older)
         self.age = next(Atom.ages)
+        self.named: bool = kind == "name" or any(a.named for a in self.older)
         self.balls: dict[int, arb] = {}
         self.length = 1 + of.length if kind not in PLAIN else 1
         self.decided: bool = kind in ("prime", "e") or (

@@ -85,7 +85,7 @@ class EntryWriter:
         """A number as written within a formula."""
         if not self.cut:
             return spelled(found)
-        named = any(a.kind == "name" for a in found.atoms())
+        named = any(a.named for a in found.atoms())
         e = None if named else short(found, LONG, simplest if self.plain else spelled)
         return first_digits(found) if e is None else e
 

@@ -92,7 +92,8 @@ class NumberFormulas:
             return text.replace(r"\times", r"\cdot").replace(r"\mathrm{…}", r"\cdots").replace(
                 "…", r"\ldots{}"
             ).replace("±", r"\pm{}")  # fmt: skip
-        return text.replace("<mo>×</mo>", "<mo>⋅</mo>").replace(" × ", "·")
+        text = text.replace("<mo>×</mo>", "<mo>⋅</mo>")
+        return re.sub(r"(/ ?\S+ ×(?= [^\d(−]))| × ", lambda m: m[1] or "·", text)  # 1/4 × β
 
     def printer(self) -> Printer:
         """The writer of formulas in the style."""
@@ -168,7 +169,7 @@ class NumberFormulas:
         """The number written out; None for a number that is too long, or known only by a name."""
         if not isinstance(x, Number):
             return self.plain(x)
-        if any(a.kind == "name" for a in x.atoms()):
+        if any(a.named for a in x.atoms()):
             return None
         e = short(x, MOST_LETTERS if x.rational is not None else 2 * LONG, simplest)
         return None if e is None else self.e(e)

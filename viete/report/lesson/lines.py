@@ -201,8 +201,10 @@ class Lines:
             row = self.rows.row(whole, Subscript(num(at)))
             for letter, formula in reversed(self.letters.items()):
                 if letter in walk(e):
-                    part = self.rows.row(replaced(formula, self.letters), Subscript(num(at)))
-                    row = replaced(row, {part: Pick(letter, (num(at),))})
+                    value = replaced(formula, self.letters)
+                    part = self.rows.row(value, Subscript(num(at)))
+                    own = letter if part == value else Pick(letter, (num(at),))  # one for all rows
+                    row = replaced(row, {part: own})
         except NO_ROW:
             return None
         return row
