@@ -17,7 +17,8 @@ from viete.circuits.edges import Wiring
 from viete.circuits.names import literal
 from viete.errors import VieteError
 from viete.evaluate.schedule import program
-from viete.notation.tree import refs
+from viete.notation.printer import show
+from viete.notation.tree import Ref, num, refs
 
 SHIPPED = strategies.shipped()
 NO_STREAM = tuple(
@@ -59,13 +60,22 @@ def test_a_sum_of_some_heads_has_their_edges() -> None:
     check("all edges of a circuit are the card", Program(1, 1, text, frozenset(), "logits"))
 
 
-def holds(card: vt.Card) -> None:
+@pytest.mark.parametrize("block", [0, 1])
+def test_a_stream_of_one_term_is_read_by_another_name(block: int) -> None:
+    """What is asked for is the stream itself, which one embedding writes."""
+    card = strategies.tiny("gpt2")
+    symbol = next(e.left.symbol for e in card.equations if e.name == "x^i")
+    holds(card, Ref(symbol, (num(block),)))
+
+
+def holds(card: vt.Card, root: Ref | None = None) -> None:
     """The sum of the writers is the stream, and the readers are all that read it."""
     try:
         name = scores(card)
     except VieteError:
         name = card.equations[-1].name
-    root = next(e.left for e in card.equations if e.name == name)
+    root = root or next(e.left for e in card.equations if e.name == name)
+    name = show(root)
     ready = program(card)
     wiring = Wiring(ready, [root])
     whole = circuit_card(wiring)

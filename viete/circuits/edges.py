@@ -84,10 +84,11 @@ class Wiring:
     def __init__(self, program: Program, roots: Iterable[Ref]) -> None:
         self.program, self.card = program, program.model
         self.sums = StreamSums(program)
-        self.names = NodeNames(self.sums)
         self.recognition = Recognition(self.card)
         self.places = {s.makes: k for k, s in enumerate(program.steps)}
-        self.roots = tuple(literal(x) for x in roots)
+        roots = tuple(roots)
+        self.roots = tuple(map(literal, roots))
+        self.names = NodeNames(self.sums, roots)
         self.made: dict[Ref, Made] = {}
         waiting = [*roots]
         while waiting:

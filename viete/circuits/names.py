@@ -15,10 +15,13 @@ ADDED = "add"  # the label of one of several parts of a sum
 
 
 class NodeNames:
-    """Names of writers and of readers' streams; ``written`` has the writers by their names."""
+    """Names of writers and of readers' streams; ``written`` has the writers by their names.
 
-    def __init__(self, sums: StreamSums) -> None:
-        self.sums = sums
+    ``roots`` are read themselves, so no part of one has its name.
+    """
+
+    def __init__(self, sums: StreamSums, roots: Iterable[Ref]) -> None:
+        self.sums, self.roots = sums, {literal(x) for x in roots}
         self.written: dict[Ref, StreamTerm] = {}
         self.streams: set[str] = set()
 
@@ -40,7 +43,7 @@ class NodeNames:
             symbol, sub=symbol.sub, sup=slots)  # fmt: skip
         whole = self.sums.right(term.owner) is term.formula
         alone = len(same) == 1 and (term.heads or whole or not self.continues(term.owner))
-        if not alone:
+        if not alone or Ref(symbol) in self.roots:
             label = ADDED + str(same.index(term) + 1) * (len(same) > 1)
             symbol = replace(symbol, sub=(*symbol.sub, Slot(label)))
         return Ref(symbol)
