@@ -231,7 +231,7 @@ def test_a_weight_of_a_wrong_shape_is_refused(tmp_path: Path) -> None:
         {**weights, "W_Q": weights["W_Q"][:-1]}, {k: v for k, v in weights.items() if k != "W_Q"},
     ]]  # fmt: skip
     assert [x["error"] for x in outcomes(requests)] == [
-        "matrices of the shapes (2,64) and (63,64) have no product", "the weight W_Q is missing",
+        "W_Q has the shape (63,64), and the card says (64,64)", "the weight W_Q is missing",
     ]  # fmt: skip
 
 

@@ -110,6 +110,8 @@ class Body:
         places = tuple(self.lowering.integer(b, env) for b in blocks)
         if e.key in self.parameters:
             return self.target.parameter(e, places), lead
+        if e.key in self.inputs:
+            return self.target.member(e.symbol, places), lead
         name = self.names.symbol(e.symbol)
         if not places or e.key in self.rolling:
             return name, lead
@@ -305,8 +307,10 @@ class Body:
 
     # -- what comes first --------------------------------------------------------------------------
 
-    def preparations(self, code: list[str], inputs: Sequence[Input], depth: int) -> list[str]:
-        """Defaults of inputs, and the lengths that the code uses."""
+    def preparations(
+        self, code: list[str], inputs: Sequence[Input], depth: int
+    ) -> tuple[list[str], list[str]]:
+        """The lengths that the code uses, and the defaults of inputs."""
         out: list[str] = []
         text = "\n".join(code)
         for item in inputs:
@@ -336,10 +340,10 @@ class Body:
                 continue
             item, axis = found
             given = self.names.symbol(item.symbol)
-            first = len(item.shape) == 1 and not self.dialect.batched
+            first = len(item.shape) == 1 and self.dialect.counts
             size = f"len({given})" if first else f"{given}.shape[{axis}]"
             lengths += statement(f"{name} = {size}", depth)
-        return lengths + out
+        return lengths, out
 
     def limits(self, inputs: Sequence[Input], depth: int) -> list[str]:
         """Checks that refuse texts longer than the context.

@@ -49,9 +49,11 @@ SPELLINGS: dict[str, tuple[str, str, str]] = {
     "entries": (HAND, HAND, HAND),
     "erf": (HAND, "", ""),
     "inside": (HAND, HAND, HAND),
+    "within": (HAND, HAND, HAND),
+    "checked": (HAND, HAND, HAND),
 }  # fmt: skip
 # Those that are not functions of the notation.
-HELPERS = ("beside", "entries", "erf", "inside", "over_targets")
+HELPERS = ("beside", "checked", "entries", "erf", "inside", "over_targets", "within")
 
 
 class Dialect:
@@ -67,6 +69,7 @@ class Dialect:
     keep, concatenate, axis = "keepdims", "concatenate", "axis"
     move_axis, take_along, broadcast = "moveaxis", "take_along_axis", "broadcast_arrays"
     batched = casts = False
+    counts = True  # `len` of an array may be written
     reductions: Mapping[str, str] = {}
     calls = {name: f"np.{name}" for name in (*ELEMENTARY, "abs", "floor") if name != "erf"} | {
         "max": "np.maximum",
@@ -215,7 +218,7 @@ class JavaScriptDialect(Dialect):
 class JaxDialect(Dialect):
     """JAX, whose indexing clamps to the nearest entry."""
 
-    library = 1
+    library, counts = 1, False  # a length may be a symbol
     name, xp = "jax", "jnp"
     calls = {name: f"j{call}" for name, call in Dialect.calls.items()} | {
         "erf": "jax.scipy.special.erf"
@@ -232,7 +235,7 @@ class TorchDialect(Dialect):
     name, xp = "torch", "torch"
     keep, concatenate, axis = "keepdim", "cat", "dim"
     move_axis, take_along, broadcast = "movedim", "take_along_dim", "broadcast_tensors"
-    batched = casts = True
+    batched, casts, counts = True, True, False
     reductions: Mapping[str, str] = {"max": "amax", "min": "amin"}
     calls = {name: call.replace("np.", "torch.") for name, call in Dialect.calls.items()} | {
         "erf": "torch.erf"

@@ -42,9 +42,11 @@ def idioms(dialect: str) -> dict[str, str]:
         for node in ast.parse(text).body:
             if isinstance(node, ast.FunctionDef):
                 source = "\n".join(lines[node.lineno - 1 : node.end_lineno])
-                head, rest = source.split("\n", 1)
-                head = re.sub(r": (?:Array|bool|int|float)\b| -> Array", "", head)
-                out[node.name] = head.replace(" = ", "=") + "\n" + rest
+                start = node.body[0].lineno - node.lineno  # of the docstring
+                head = ast.unparse(node.args)
+                head = re.sub(r": (?:Array|bool|int|float|str)\b", "", head)
+                rest = source.split("\n")[start:]
+                out[node.name] = "\n".join([f"def {node.name}({head}):", *rest])
     return out
 
 

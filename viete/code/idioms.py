@@ -100,7 +100,7 @@ def inside(at: Array, count: int) -> Array:
     """Places counted from 0, checked: a negative place would count from the end."""
     outside = (at < 0) | (at >= count)
     if np.any(outside):
-        raise IndexError(f"an index is outside 0 to {count - 1}")
+        raise ValueError(f"an index is outside 0 to {count - 1}")
     return at
 
 
@@ -109,3 +109,34 @@ def entries(x: Array, at: Array, axis: int) -> Array:
     n = max(x.ndim, at.ndim)
     x, at = (a[(None,) * (n - a.ndim)] for a in (x, at))
     return np.take_along_axis(x, at, axis)
+
+
+def within(start: int, stop: int, count: int) -> Array:
+    """A slice of an axis, refused if it asks for more than there is."""
+    if not 0 <= start <= stop <= count:
+        raise ValueError(f"{start}:{stop} is asked for of an axis of {count}")
+    return slice(start, stop)
+
+
+def checked(
+    x: Array, name: str, shape: Array, least: Array = None, most: Array = None, also: Array = None
+) -> Array:
+    """An argument of this shape, in which a length that it decides has a name; blocks have each
+    their own. With a most it is whole numbers from least to most, or also is one.
+    """
+    if x is None:
+        raise ValueError(f"{name} is missing")
+    if isinstance(shape, dict):
+        return {i: checked(x.get(i), f"{name}[{i}]", s, least, most) for i, s in shape.items()}
+    x = np.asarray(x)
+    if x.ndim != len(shape) or any(
+        n == 0 if isinstance(s, str) else n != s for n, s in zip(x.shape, shape, strict=True)
+    ):
+        wanted = ", ".join(map(str, shape))
+        raise ValueError(f"{name} has the shape {tuple(x.shape)}, and the card says ({wanted})")
+    if most is None:
+        return x
+    right = (x >= least) & (x <= most) & (x % 1 == 0) | (x == (least if also is None else also))
+    for k in x[~right][:1]:
+        raise ValueError(f"{name} holds {k}, and is made of whole numbers from {least} to {most}")
+    return x.astype(int)

@@ -66,7 +66,7 @@ def inside(at: Array, count: int) -> Array:
     outside = (at < 0) | (at >= count)
     # A compiled graph does not branch on what an array holds.
     if not torch.compiler.is_compiling() and torch.as_tensor(outside).any():
-        raise IndexError(f"an index is outside 0 to {count - 1}")
+        raise ValueError(f"an index is outside 0 to {count - 1}")
     return at
 
 
@@ -75,3 +75,39 @@ def entries(x: Array, at: Array, axis: int) -> Array:
     n = max(x.ndim, at.ndim)
     x, at = (a[(None,) * (n - a.ndim)] for a in (x, at))
     return torch.take_along_dim(x, at, axis)
+
+
+def within(start: int, stop: int, count: int) -> Array:
+    """A slice of an axis, refused if it asks for more than there is."""
+    if not 0 <= start <= stop <= count:
+        raise ValueError(f"{start}:{stop} is asked for of an axis of {count}")
+    return slice(start, stop)
+
+
+def checked(
+    x: Array, name: str, shape: Array, least: Array = None, most: Array = None, also: Array = None
+) -> Array:
+    """An argument of this shape, if not of a batch of such; a length that it decides has a name,
+    blocks have each their own. With a most it is whole numbers from least to most, or also is one.
+    """
+    if x is None:
+        raise ValueError(f"{name} is missing")
+    if isinstance(shape, dict):
+        return {i: checked(x.get(i), f"{name}[{i}]", s, least, most) for i, s in shape.items()}
+    x = torch.as_tensor(x)
+    there = x.shape[max(x.ndim - len(shape), 0) :]
+    if len(there) != len(shape) or any(
+        n == 0 if isinstance(s, str) else n != s for n, s in zip(there, shape, strict=True)
+    ):
+        wanted = ", ".join(map(str, shape))
+        raise ValueError(f"{name} has the shape {tuple(x.shape)}, and the card says ({wanted})")
+    if most is None:
+        return x
+    right = (x >= least) & (x <= most) & (x == x.long()) | (x == (least if also is None else also))
+    try:
+        wrong = [] if torch.compiler.is_compiling() else x[~right][:1].tolist()
+    except RuntimeError:  # no entries are known on the meta device or under torch.func.vmap
+        wrong = []
+    for k in wrong:
+        raise ValueError(f"{name} holds {k}, and is made of whole numbers from {least} to {most}")
+    return x.long()

@@ -28,7 +28,9 @@ from viete.code.expression import (
 )
 from viete.code.identifiers import Identifiers, plain_letter
 from viete.errors import VieteError
+from viete.evaluate.labelled import ROW
 from viete.graph.card import CardData
+from viete.graph.dependence import forward_slice
 from viete.graph.evaluator import Evaluator, Letter
 from viete.graph.sizes import Size
 from viete.notation.tree import Apply, Bind, Expr, Idx, Num, Pick, Ref, Slice, num
@@ -56,6 +58,7 @@ class Indexing(Evaluator[Code, CodeEnv]):
         self.xp = dialect.xp
         self.inlined: set[str] = set()  # values that are written where they are used alone
         self.numbers: frozenset[str] = frozenset()  # values that are numbers of Python's
+        self.given = forward_slice(card, {i.name for i in card.inputs})
         index: dict[str, CodeLetter | Code] = {}
         for i in card.indices:
             count = shapes.count(i.lower, i.upper, i.text)
@@ -154,8 +157,25 @@ class Indexing(Evaluator[Code, CodeEnv]):
         stop = "" if item.stop is None else self.integer(item.stop, env)
         if not start and not stop:
             return v
+        count = f"{v.at(ATOM)}.shape[{v.axis(label)}]"
+        size = self.type(e.value, env).shape[-2 if label.endswith(ROW) else -1]
+        if not self.inside_axis(item.start, item.stop, size, env):
+            called = f"{self.functions.helper('within')}({start or '0'}, {stop or count}, {count})"
+            return v.as_atom(self.dialect.index(v, label, called))
         short = f"{start}:{stop}" if (start + stop).isidentifier() else f"{start} : {stop}"
         return v.as_atom(self.dialect.index(v, label, short.strip()))
+
+    def inside_axis(
+        self, start: Expr | None, stop: Expr | None, size: Size, env: CodeEnv
+    ) -> bool:  # fmt: skip
+        """Whether 0 ≤ start ≤ stop ≤ size is known of a slice."""
+        ends = [None if e is None else self.shapes.size(e, env.types) for e in (start, stop)]
+        first = Size.of(0) if start is None else ends[0]
+        last = size if stop is None else ends[1]
+        if first is None or last is None:
+            return False
+        known = [self.shapes.as_number(x).interval for x in (first, last - first, size - last)]
+        return all(x is not None and x[0] >= 0 for x in known)
 
     def checked_places(
         self, at: Code, e: Expr, code: Code, label: str, count: Size, env: CodeEnv
@@ -166,7 +186,7 @@ class Indexing(Evaluator[Code, CodeEnv]):
         interval, size = self.type(e, env).whole, self.shapes.number(count)
         inside = size is not None and interval is not None
         if isinstance(e, Num) or (inside and interval[0] >= 0 and interval[1] < size):  # type: ignore[index,operator]
-            return at
+            return replace(at, checked=bool(e.keys & self.given))
         size_of_axis = self.card.size_expr(count) if env.arguments is None else None
         if size_of_axis is None:
             bound = f"{code.at(ATOM)}.shape[{code.axis(label)}]"

@@ -10,7 +10,7 @@ from viete.code.blocks import per_block
 from viete.code.body import Body
 from viete.code.expression import MUL, Code
 from viete.code.identifiers import plain_letter
-from viete.code.layout import docstring, statement
+from viete.code.layout import STEP, docstring, statement
 from viete.errors import Text
 from viete.evaluate.initial_weights import amount, cell, literal, literal_array, member_texts
 from viete.evaluate.schedule import program
@@ -152,7 +152,15 @@ def renamed(body: Body, always: bool = False) -> list[str]:
     if same and not always:
         return []
     said = "Weights by the names that Viète gives them, as the parameters of this file."
-    lines = ["def renamed(weights):", *docstring([said], 1), "    return dict("]
-    for row in rows:
-        lines += statement(row, 2, ",")
-    return [*lines, "    )"]
+    made = [line for row in rows for line in statement(row, 2, ",")]
+    made = ["    return dict(", *made, "    )"]
+    return ["def renamed(weights):", *docstring([said], 1), *(made if always else refusing(made))]
+
+
+def refusing(lines: list[str]) -> list[str]:
+    """Lines of a function of ``weights``, which name a weight that is missing."""
+    return [
+        "    try:", *(f"{STEP}{line}" for line in lines),
+        "    except KeyError as missing:",
+        '        raise ValueError(f"the weight {missing.args[0]} is missing") from None',
+    ]  # fmt: skip

@@ -20,9 +20,9 @@ XAVIER = [
 class JaxFunctions(Target):
     """A card as JAX functions."""
 
-    library, what = "jax", "in JAX"
+    library, what, lists = "jax", "in JAX", True
     reserved = frozenset(
-        "initial renamed forward loss gradients keys xavier params weights".split()
+        "initial renamed forward loss gradients keys xavier params weights shapes complete".split()
     )
 
     def imports(self, code: str) -> list[str]:
@@ -37,7 +37,7 @@ class JaxFunctions(Target):
     def text(self) -> str:
         forward = self.forward()
         keys = f"    keys = iter(jax.random.split(key, {len(program(self.model).parameters)}))"
-        parts = [self.drawing("key", [keys], XAVIER), renamed(self.body), forward]
+        parts = [self.drawing("key", [keys], XAVIER), renamed(self.body), *self.complete(), forward]
         if self.p.more:
             said = "The loss as a function of the parameters; inputs as `forward` takes them"
             parts += [

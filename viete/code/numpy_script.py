@@ -42,7 +42,7 @@ class NumpyScript(Target):
     library, what = "numpy", "in NumPy"
     reserved = frozenset(
         "initial renamed forward backward adam train params grads kept rng rate sys xavier keys "
-        "loss weights gradients".split()
+        "loss weights gradients shapes complete".split()
     )
 
     def __init__(self, p: Prepared, corpus: Corpus | None = None) -> None:
@@ -57,7 +57,16 @@ class NumpyScript(Target):
         learning = [self.train()] if self.corpus is None else self.answering(self.corpus)
         main = ['if __name__ == "__main__":', *self.main()]
         return self.file(
-            [drawn, renamed(self.body), forward, backward, self.adam(), *learning, main]
+            [
+                drawn,
+                renamed(self.body),
+                *self.complete(),
+                forward,
+                backward,
+                self.adam(),
+                *learning,
+                main,
+            ]
         )
 
     def imports(self, code: str) -> list[str]:
@@ -72,9 +81,6 @@ class NumpyScript(Target):
 
     def summary(self, loss: bool) -> str:
         return f"{self.output}; with targets also the loss and what `backward` needs"
-
-    def limits(self) -> list[str]:
-        return []
 
     def closing(self) -> list[str]:
         kept = self.saved_values()
@@ -108,8 +114,7 @@ class NumpyScript(Target):
         self, name: str = "backward", result: Mapping[str, str] | None = None
     ) -> list[str]:
         """The function with the backward equations; its ``result`` is the gradients by default."""
-        p, body = self.p, self.body
-        lines = body.statements(2, 1)
+        lines = self.body.statements(2, 1)
         found = self.gradients() if result is None else result
         closing = joined([f"{a}={b}" for a, b in found.items()], "return dict(", ")", 1)
         kept = self.saved_values()
@@ -117,9 +122,9 @@ class NumpyScript(Target):
         after = ")" if long else "," if len(kept) == 1 else ""
         unpack = joined(kept, "(" if long else "", f"{after} = kept", 1) if kept else []
         said = f"The derivatives of {self.loss} with respect to the parameters"
-        ready = body.preparations([*lines, *closing], p.inputs((*p.forward, *p.more)), 1)
+        ready = self.ready([*lines, *closing])
         return [*self.signature(name, lines, ["kept"]), *docstring([said], 1), *unpack,
-                *self.converted_inputs(), *ready, *lines, *closing]  # fmt: skip
+                *ready, *lines, *closing]  # fmt: skip
 
     # -- learning ----------------------------------------------------------------------------------
 

@@ -6,17 +6,27 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
-from viete.code.blocks import per_block
-from viete.code.body import Body, Turn
+from viete.analysis.def_use import targets
+from viete.code.blocks import first_block, per_block, shifted
+from viete.code.body import Body, Turn, measured
 from viete.code.dialects import DIALECTS
 from viete.code.functions import word
 from viete.code.initial import Initial
 from viete.code.layout import STEP, docstring, filled, joined, statement
 from viete.code.lowering import Lowering
 from viete.code.prepared import Prepared
-from viete.graph.card import CardData, Input, Loop
-from viete.notation.printer import show_equation
-from viete.notation.tree import Ref
+from viete.graph.card import CardData, Input, Loop, Parameter
+from viete.notation.printer import show, show_equation
+from viete.notation.tree import Expr, Ref, Symbol
+
+COMPLETE = '''def complete(call):
+    """Refuses parameters that are missing or of another shape than the card's."""
+    @functools.wraps(call)
+    def checking(*inputs, **params):
+        for name, shape in shapes().items():
+            params[name] = checked(params.get(name), name, shape)
+        return call(*inputs, **params)
+    return checking'''
 
 
 class Target(ABC):
@@ -29,6 +39,8 @@ class Target(ABC):
     reserved: frozenset[str]
     what: str  # the file as its docstring calls it
     depth = 1
+    lists = False  # what each block has is a list, without the numbers of the blocks
+    completes = True  # `forward` is given all parameters, and refuses others
     lowering: type[Lowering] = Lowering
 
     def __init__(self, p: Prepared, outputs: Iterable[str] = ()) -> None:
@@ -47,7 +59,14 @@ class Target(ABC):
 
     def parameter(self, e: Ref, places: tuple[str, ...]) -> str:
         """The code of a parameter at given block numbers."""
-        name = self.body.names.symbol(e.symbol)
+        return self.member(e.symbol, places)
+
+    def member(self, symbol: Symbol, places: tuple[str, ...]) -> str:
+        """The code of a parameter or input at given block numbers."""
+        name, letters = self.body.names.symbol(symbol), self.model.blocks_of(symbol)
+        if self.lists:
+            each = zip(places, letters, strict=True)
+            return name + "".join(f"[{shifted(k, first_block(self.body, x))}]" for k, x in each)
         return f"{name}[{', '.join(places)}]" if places else name
 
     def name(self, item: Input) -> str:
@@ -68,7 +87,7 @@ class Target(ABC):
         code = [*functions, *(line for part in parts for line in part)]
         dims = self.body.dimensions(code)
         bare = "\n".join(line.split("#")[0] for line in [*code, *dims])
-        standard = [f"import {x}" for x in ("math", "sys") if word(x, bare)]
+        standard = [f"import {x}" for x in ("functools", "math", "sys") if word(x, bare)]
         out = [*docstring([*about(self.p, self.what), *more]), "", *standard]
         out += [*([""] if standard else []), *self.imports(bare), "", *dims, *functions]
         for part in parts:
@@ -85,8 +104,7 @@ class Target(ABC):
         for p in self.model.parameters:
             made = per_block(self.body, p, self.initial.of(p))
             items.append(f"{self.body.names.symbol(p.symbol)}={made}")
-        short = len(items) > 1 and max(map(len, items)) < 24
-        rows = filled(items, 2) if short else [x for i in items for x in entry(i, 2)]
+        rows = arguments(items, 24)
         draws = self.initial.xavier or any(word("rng", r) or word("keys", r) for r in rows)
         return [
             f"def initial({signature}):", *docstring(["Parameters to begin with"], 1),
@@ -114,11 +132,33 @@ class Target(ABC):
     def signature(self, name: str, code: Iterable[str], before: Sequence[str] = ()) -> list[str]:
         """``def name(inputs, *, parameters):`` with the parameters that the code uses."""
         given = [self.name(i) + ("" if self.required(i) else "=None") for i in self.inputs]
-        bare = "\n".join(line.split("#")[0] for line in code)
-        names = [self.body.names.symbol(p.symbol) for p in self.model.parameters]
-        used = [n for n in names if word(n, bare)]
-        star, rest = ["*"] if used else [], ["**_"] if len(used) < len(names) else []
+        used = [self.body.names.symbol(p.symbol) for p in self.used(code)]
+        less = len(used) < len(self.model.parameters)
+        star, rest = ["*"] if used else [], ["**_"] if less else []
         return joined([*before, *given, *star, *used, *rest], f"def {name}(", "):")
+
+    def used(self, code: Iterable[str]) -> list[Parameter]:
+        """The parameters that the code uses."""
+        bare = "\n".join(line.split("#")[0] for line in code)
+        return [p for p in self.model.parameters if word(self.body.names.symbol(p.symbol), bare)]
+
+    def complete(self) -> list[list[str]]:
+        """What refuses parameters that `forward` cannot take, if it takes any."""
+        if not self.taken:
+            return []
+        checked = self.body.functions.helper("checked")
+        return [self.shapes(), COMPLETE.replace("checked(", f"{checked}(").split("\n")]
+
+    def shapes(self) -> list[str]:
+        """A function with the shapes of the parameters that `forward` takes."""
+        items = []
+        for p in self.taken:
+            sizes = [x for part in self.initial.sizes(p) for x in part]
+            made = per_block(self.body, p, tupled(sizes))
+            items.append(f"{self.body.names.symbol(p.symbol)}={made}")
+        rows = arguments(items, 48) if items else []
+        said = docstring(["The shapes of the parameters"], 1)
+        return ["def shapes():", *said, "    return dict(", *rows, "    )"]
 
     def forward(self) -> list[str]:
         p, body = self.p, self.body
@@ -129,16 +169,58 @@ class Target(ABC):
         if second and self.targets:
             none = " or ".join(f"{self.name(i)} is None" for i in self.targets)
             early, second = self.without_targets(none, second)
-        head = [*self.signature("forward", [*first, *second]),
+        complete = ["@complete"] if self.completes and self.used([*first, *second]) else []
+        head = [*complete, *self.signature("forward", [*first, *second]),
                 *docstring([self.summary(bool(p.more))], self.depth)]  # fmt: skip
+        self.taken = self.used([*first, *second])
         limits = self.limits()
-        code = [*limits, *first, *second, *closing]
-        ready = body.preparations(code, p.inputs((*p.forward, *p.more)), self.depth)
-        return [*head, *self.converted_inputs(), *ready, *limits, *first, *early, *second, *closing]
+        ready = self.ready([*first, *second, *closing], limits)
+        return [*head, *ready, *first, *early, *second, *closing]
 
-    def converted_inputs(self) -> list[str]:
-        """Lines that convert the inputs, if they may have another form."""
-        return []
+    def ready(self, code: list[str], limits: Sequence[str] = ()) -> list[str]:
+        """Lines that check the inputs, measure lengths for the code, and put in defaults."""
+        before, after = list[str](), list[str]()
+        for item in self.inputs:
+            if item.high is None and not item.shape:
+                continue  # any number
+            known = [not self.own(item, k) for k in range(len(item.shape))]
+            if not all(known) and self.required(item):
+                before += self.checked(item, known, early=True)
+            if (
+                all(known)
+                or not self.required(item)
+                or any(b and self.lengths(e) for b, e in zip(known, item.shape, strict=True))
+            ):
+                after += self.checked(item, known)
+        every = self.p.inputs((*self.p.forward, *self.p.more))
+        code = [*code, *limits, *after]
+        lengths, defaults = self.body.preparations(code, every, self.depth)
+        return [*before, *lengths, *limits, *defaults, *after]
+
+    def own(self, item: Input, axis: int) -> bool:
+        """Whether an axis of an input says how long a text is."""
+        found = [measured(n, self.inputs) for n in self.lengths(item.shape[axis])]
+        return (item, axis - len(item.shape)) in found
+
+    def lengths(self, size: Expr) -> list[str]:
+        return [n for n in self.model.lengths if n in size.keys]
+
+    def checked(self, item: Input, known: Sequence[bool], early: bool = False) -> list[str]:
+        """A line that refuses a wrong input; ``early``, while no length is known."""
+        low, env, name = self.body.lowering, self.body.lowering.env, self.name(item)
+        sizes = [low.integer(env.index[h].count, env) for h in self.model.heads_of(item.symbol)]
+        for e, there in zip(item.shape, known, strict=True):
+            named = not there or (early and self.lengths(e))
+            sizes.append(f'"{show(e)}"' if named else low.integer(e, env))
+        given = [name, f'"{item.name}"', per_block(self.body, item, tupled(sizes))]
+        if item.low is not None and item.high is not None:
+            lacks = item.name in targets(self.model)
+            given += ["0" if lacks else low.integer(item.low, env), low.integer(item.high, env)]
+            given += ["-100"] if lacks else []
+        text = f"{self.body.functions.helper('checked')}({', '.join(given)})"
+        optional = item in self.targets
+        text = f"None if {name} is None else {text}" if optional else text
+        return statement(f"{name} = {text}", self.depth)
 
     def scores(self, depth: int) -> list[str]:
         """The lines that return the result of a call without a loss."""
@@ -175,6 +257,17 @@ def largest(card: CardData, item: Input) -> int:
     """The largest number that an input may hold."""
     size = None if item.high is None else card.size(item.high)
     return 9 if size is None else int(size.evaluate(card.greatest | {"": Fraction(0)}))
+
+
+def tupled(items: Sequence[str]) -> str:
+    """The code of a tuple."""
+    return f"({', '.join(items)}{',' * (len(items) == 1)})"
+
+
+def arguments(items: list[str], most: int) -> list[str]:
+    """The arguments of a call: on as few lines as possible if all are short, else a line each."""
+    short = len(items) > 1 and max(map(len, items)) < most
+    return filled(items, 2) if short else [x for i in items for x in entry(i, 2)]
 
 
 def entry(text: str, depth: int) -> list[str]:

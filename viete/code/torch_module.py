@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from viete.code.blocks import block_range
+from viete.code.blocks import block_range, first_block, shifted
 from viete.code.body import Turn
 from viete.code.functions import word
 from viete.code.identifiers import plain_letter
-from viete.code.initial import viete_name
+from viete.code.initial import refusing, viete_name
 from viete.code.layout import comment, docstring, joined, statement
 from viete.code.prepared import Prepared
 from viete.code.target import Target, entry
@@ -34,6 +34,7 @@ class TorchModule(Target):
     """A card as one PyTorch module."""
 
     library, what, depth, lowering = "torch", "as a PyTorch module", 2, Products
+    completes = False  # what `load_state_dict` refuses
     reserved = frozenset(
         "Block blocks block renamed xavier weights names arguments forward bound shape".split()
     )
@@ -71,15 +72,7 @@ class TorchModule(Target):
         letter = group.letter
         if places[0] == plain_letter(letter) and self.list_of(self.body.loop) == group:
             return f"block.{name}"
-        first = self.first(letter)
-        place, shift = places[0], int(first) if first.lstrip("-").isdigit() else None
-        if shift is None:
-            place = f"{place} - {first}"
-        elif place.isdigit():
-            place = str(int(place) - shift)
-        elif shift:
-            place = f"{place} - {shift}"
-        return f"self.{group.name}[{place}].{name}"
+        return f"self.{group.name}[{shifted(places[0], first_block(self.body, letter))}].{name}"
 
     def list_of(self, loop: Loop | None) -> Blocks | None:
         """The list of blocks over which a loop runs, if it runs over all of them and no others."""
@@ -109,14 +102,10 @@ class TorchModule(Target):
 
         def write(lines: list[str]) -> list[str]:
             said = f"Equations {numbers[0]} to {numbers[-1]} are `{group.kind}.forward`"
-            called = write_turn(group, lines, names, kept, self.first(loop.index))
+            called = write_turn(group, lines, names, kept, first_block(self.body, loop.index))
             return [*comment(said, 2), *called]
 
         return like, write
-
-    def first(self, letter: str) -> str:
-        """The number of a letter's first block."""
-        return block_range(self.body, letter).removeprefix("range(").split(",")[0]
 
     def text(self) -> str:
         forward = self.forward()
@@ -195,14 +184,15 @@ class TorchModule(Target):
             if not letters:
                 rows += entry(f'"{name}": weights[{there}]', 2)
                 continue
-            i, first = plain_letter(letters[0]), self.first(letters[0])
+            i, first = plain_letter(letters[0]), first_block(self.body, letters[0])
             place = i if first == "0" else f"{i} - {first}"
             rows += entry(
                 f'**{{f"{self.group[q.name].name}.{{{place}}}.{name}": weights[{there}] '
                 f"for {i} in {block_range(self.body, letters[0])}}}", 2,
             )  # fmt: skip
         said = "Weights by the names that Viète gives them, by the names of the state_dict"
-        return ["def renamed(weights):", *docstring([said], 1), "    return {", *rows, "    }"]
+        made = refusing(["    return {", *rows, "    }"])
+        return ["def renamed(weights):", *docstring([said], 1), *made]
 
 
 def class_name(title: str) -> str:

@@ -7,12 +7,15 @@ optimiser and gradient clipping work as with any engine.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from viete.code.body import measured
 from viete.evaluate.inputs import writable
 from viete.evaluate.plan.layout import split
 from viete.evaluate.schedule import program
@@ -84,10 +87,17 @@ class ModuleEngine(LossEngine):
         A mask that is not given keeps all entries.
         """
         out: dict[str, Any] = {}
+        sizes = dict(program(self.model).sizes)
+        for length in self.model.lengths:
+            found = measured(length, [item for name, (item, _) in self.inputs.items()
+                                      if name in given])  # fmt: skip
+            if found is not None:
+                item, axis = found
+                sizes[length] = Fraction(np.shape(given[item.name])[axis])
         for name, (item, loops) in self.inputs.items():
             if name not in given and item.name not in self.masks:
                 continue
-            value = self.tensor(given[name]) if name in given else self.open_mask(item)
+            value = self.tensor(given[name]) if name in given else self.open_mask(item, sizes)
             there = self.net.arguments[item.name]
             if loops:
                 out.setdefault(there, {})[loops[0] if len(loops) == 1 else loops] = value
@@ -100,9 +110,14 @@ class ModuleEngine(LossEngine):
         dtype = self.dtype if value.is_floating_point() else value.dtype
         return value.to(self.device, dtype, non_blocking=True)
 
-    def open_mask(self, item: Input) -> Tensor:
-        heads = self.model.heads_of(item.symbol)
-        return self.flat.new_ones((1,) * (1 + len(heads) + len(item.shape)))
+    def open_mask(self, item: Input, sizes: Mapping[str, Fraction]) -> Tensor:
+        """A mask of ones, one number in memory."""
+        shape = [len(program(self.model).range_of(h)) for h in self.model.heads_of(item.symbol)]
+        for e in item.shape:
+            size = self.model.size(e)
+            assert size is not None
+            shape.append(int(size.evaluate(sizes)))
+        return self.flat.new_ones(()).expand(1, *shape)
 
     def distribute(self, tokens: Any, inputs: Mapping[str, Any]) -> None:
         """Make backward passes return the mean of all processes' gradients from now on.

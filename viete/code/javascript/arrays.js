@@ -34,15 +34,31 @@ function array(x) {
     return made(shape, data);
 }
 
-/** An input of whole numbers from low to high, as an array; null where it is left out. */
-function whole(x, name, low, high) {
-    if (x === null) return null;
-    const found = array(x);
-    for (const k of data_of(found)) {
-        if (!(Number.isInteger(k) && k >= low && k <= high))
-            throw new Error(`${name} holds ${k}, and is made of whole numbers from ${low} to ${high}`);
+/**
+ * An argument of this shape, in which a length that it decides has a name; blocks have each their
+ * own. With a most it is whole numbers from least to most, or also is one.
+ */
+function checked(x, name, shape, least, most, also = least) {
+    if (x === null || x === undefined) throw new Error(`${name} is missing`);
+    if (!Array.isArray(shape)) {
+        const each = Object.entries(shape);
+        return Object.fromEntries(each.map(([i, s]) => [i, checked(x[i], `${name}[${i}]`, s, least, most)]));
+    }
+    const found = array(x), there = shape_of(found);
+    const fits = (n, k) => (typeof shape[k] === "string" ? n > 0 : n === shape[k]);
+    if (there.length !== shape.length || !there.every(fits))
+        throw new Error(`${name} has the shape (${there}), and the card says (${shape})`);
+    for (const k of most === undefined ? [] : data_of(found)) {
+        if (!(Number.isInteger(k) && k >= least && k <= most) && k !== also)
+            throw new Error(`${name} holds ${k}, and is made of whole numbers from ${least} to ${most}`);
     }
     return found;
+}
+
+/** Parameters, refused where one is missing or has another shape than the card's. */
+function complete(params, shapes) {
+    for (const [name, shape] of Object.entries(shapes)) checked(params[name], name, shape);
+    return params;
 }
 
 /** Whole numbers from a first one to the one before the last, as a list. */

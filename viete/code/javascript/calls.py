@@ -24,7 +24,7 @@ HEAD = """\
 FORWARD = """\
 /** OUTPUT, the loss, which is null without targets, and all values, which `backward` needs. */
 export function forward(ARGS) {
-    const kept = run(ARGS);
+    const kept = run(CHECKED);
     return [OUT, LOSS, kept];
 }"""
 BACKWARD = """\
@@ -40,7 +40,7 @@ VALUES = """\
  */
 export function values(inputs, params, given) {
     GIVEN
-    const kept = run(ARGS);
+    const kept = run(CHECKED);
 MADE    return named(ALL, NAMES);
 }"""
 WEIGHTS = """\
@@ -82,6 +82,7 @@ class Calls:
         self.module, self.p, self.printer = module, module.p, printer
         self.inputs = [printer.name(module.name(i)) for i in module.inputs]
         self.args = ", ".join([*self.inputs, "params", "given"])
+        self.checked = ", ".join([*self.inputs, "complete(params, shapes(given))", "given"])
 
     def all(self) -> list[list[str]]:
         """The lines of each part."""
@@ -107,6 +108,7 @@ class Calls:
         text = FORWARD.replace("    const kept", "\n".join([*taken, "    const kept"]))
         said = self.p.output.key
         text = text.replace("OUTPUT", said[:1].upper() + said[1:]).replace("ARGS", self.args)
+        text = text.replace("CHECKED", self.checked)
         if not self.module.targets:
             text = text.replace(", which is null without targets,", "")
         return text.replace("OUT", out).replace("LOSS", loss)
@@ -133,7 +135,7 @@ class Calls:
                 made = f"kept.{self.module.loss} === undefined ? {{}} : {made}"
             made = "\n".join([*statement(f"const made = {made}", 1, ";"), ""])
         text = VALUES.replace("    GIVEN\n", f"    {given}\n" if given else "")
-        return text.replace("ARGS", self.args).replace("MADE", made).replace("ALL", every)
+        return text.replace("CHECKED", self.checked).replace("MADE", made).replace("ALL", every)
 
     def names(self, what: str, symbols: Iterable[Symbol]) -> str:
         """A table from names in the module to Viète's; for a value of each block, to a function."""

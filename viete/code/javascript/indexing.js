@@ -102,6 +102,13 @@ function inside(at, count) {
     return at;
 }
 
+/** A slice of an axis, refused if it asks for more than there is. */
+function within(start, stop, n) {
+    if (!(start >= 0 && start <= stop && stop <= n))
+        throw new Error(`${start}:${stop} is asked for of an axis of ${n}`);
+    return [start, stop];
+}
+
 /** Row v is the sum of the rows of y whose place is v. */
 function gathered(y, t, n) {
     const {before, n: rows, outer, inner} = along(y, -2), out = new Float64Array(outer * n * inner);

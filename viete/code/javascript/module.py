@@ -10,7 +10,7 @@ from viete.code.initial import renamed
 from viete.code.javascript.array_library import library
 from viete.code.javascript.calls import HEAD, Calls
 from viete.code.javascript.printer import ScriptPrinter, comments_of, one_line
-from viete.code.layout import docstring, joined, statement
+from viete.code.layout import docstring, joined
 from viete.code.numpy_script import NumpyScript
 from viete.code.prepared import Prepared, prepared
 from viete.code.target import Target, about
@@ -22,7 +22,7 @@ from viete.graph.dependence import forward_slice
 class JavaScriptModule(NumpyScript):
     """A card as an ES module; ``left_out`` is the reason if there is no backward pass."""
 
-    library, what = "javascript", "in JavaScript"
+    library, what, completes = "javascript", "in JavaScript", False
     reserved = NumpyScript.reserved | frozenset(
         "values run derivatives weights named dimensions inputs texts text steps step total state "
         "seed made others INPUTS NAMES PARAMETERS".split()
@@ -59,22 +59,6 @@ class JavaScriptModule(NumpyScript):
     def without_targets(self, none: str, second: list[str]) -> tuple[list[str], list[str]]:
         return Target.without_targets(self, none, second)
 
-    def limits(self) -> list[str]:
-        return Target.limits(self)
-
-    def converted_inputs(self) -> list[str]:
-        out, low = [], self.body.lowering
-        for item in self.inputs:
-            name = self.name(item)
-            if self.model.blocks_of(item.symbol):
-                continue
-            code = f"np.array({name})"
-            if item.low is not None and item.high is not None:
-                least, most = (low.integer(x, low.env) for x in (item.low, item.high))
-                code = f'np.whole({name}, "{item.name}", {least}, {most})'
-            out += statement(f"{name} = {code}", 1)
-        return out
-
     # -- the file ----------------------------------------------------------------------------------
 
     def text(self) -> str:
@@ -87,7 +71,14 @@ class JavaScriptModule(NumpyScript):
         drawn = self.drawing(
             "seed=0", ["    rng = np.generator(seed)"], ["    xavier = rng.xavier"]
         )
-        parts = [*body.functions.written.values(), drawn, renamed(body, always=True), run, back]
+        parts = [
+            *body.functions.written.values(),
+            drawn,
+            renamed(body, always=True),
+            self.shapes(),
+            run,
+            back,
+        ]
         lines = [line for part in parts for line in part]
         sizes = body.dimensions(lines)
         names = {
@@ -97,11 +88,11 @@ class JavaScriptModule(NumpyScript):
         code = [printer.dimensions_function(sizes)]
         for node in ast.parse("\n".join(lines)).body:
             assert isinstance(node, ast.FunctionDef)
-            code.append(printer.function(
-                node, node.name in ("initial", "renamed"), node.name in ("run", "derivatives")
-            ))  # fmt: skip
+            inner = node.name in ("run", "derivatives")
+            outer = node.name in ("initial", "renamed", "shapes")
+            code.append(printer.function(node, outer, inner))
         code += Calls(self, printer).all()
-        used = printer.used | {"named"} | ({"adam"} if p.backward else set())
+        used = printer.used | {"named", "complete"} | ({"adam"} if p.backward else set())
         arrays = (s.replace("\nfunction adam(", "\nexport function adam(") for s in library(used))
         code += [source.split("\n") for source in arrays]
         said = docstring([*about(p, self.what), *([self.left_out] if self.left_out else [])])
