@@ -313,6 +313,8 @@ def all_edges_of_a_circuit_are_the_card(p: Program) -> None:
         whole = circuit_card(Wiring(ready, [root]))
     except VieteError:  # without a stream of sums there are no edges
         return
+    page = vt.Card.of(whole.card)
+    assert vt.read(page.write()) == page
     made = run(whole.card, None, weights_of(ready, p.weights(), whole.weights),
                **{i.name: p.given()[i.name] for i in whole.card.inputs})  # fmt: skip
     close(made[p.loss], read_by_hand(p)[p.loss], p.loss)

@@ -421,14 +421,17 @@ class Reader(Declarations):
                 raise parameter.text.error(f"{parameter.name} is both an input and a parameter")
             texts[parameter.name] = parameter.text
         places = [math for _, math, *_ in lines] + [item.text for item in items]
-        bare = {s.base for s in [*(p.symbol for p in parameters), *(x.symbol for x in lefts)]
-                if not s.sup}  # fmt: skip
+        bare = {(s.base, s.sub) for s in [*(p.symbol for p in parameters),
+                                          *(x.symbol for x in lefts)] if not s.sup}  # fmt: skip
         for left, text in zip(lefts, places, strict=True):
             powers = [s.text for s in left.symbol.sup if s.text.isdigit() or s.text == "T"]
-            if powers and left.symbol.base in bare and not left.symbol.slots:
+            name = left.symbol
+            labels = tuple(s for s in name.sub if not s.text.isdigit())  # a number may be a row
+            same = [x for x in (name.sub, labels) if (name.base, x) in bare]
+            if powers and same and not name.slots:
                 raise text.error(
-                    f"{left.symbol.key} beside {left.symbol.base} reads as its power or transpose; "
-                    f"give it another label"
+                    f"{name.key} beside {replace(name, sub=same[0], sup=()).key} reads as its "
+                    f"power or transpose; give it another label"
                 )
             if left.symbol.key in letters:
                 raise text.error(

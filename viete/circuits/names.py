@@ -43,7 +43,8 @@ class NodeNames:
             symbol, sub=symbol.sub, sup=slots)  # fmt: skip
         whole = self.sums.right(term.owner) is term.formula
         alone = len(same) == 1 and (term.heads or whole or not self.continues(term.owner))
-        if not alone or Ref(symbol) in self.roots:
+        power = len(slots) == 1 and not literal(term.owner).symbol.sup  # L^1 beside L reads so
+        if not alone or power or Ref(symbol) in self.roots:
             label = ADDED + str(same.index(term) + 1) * (len(same) > 1)
             symbol = replace(symbol, sub=(*symbol.sub, Slot(label)))
         return Ref(symbol)

@@ -239,7 +239,7 @@ class Arrays(ArrayPicks, Algebra[Value, Env[Value]]):
         """One axis reduced by a function of the array library."""
         axis = v.axes.index(label)
         rest = v.axes[:axis] + v.axes[axis + 1 :]
-        if op in ("max", "min", "argmax") and not v.size(label):
+        if op in ("max", "min", "argmax", "mean") and not v.size(label):
             raise VieteError(f"there is no {op} of no entries; give it at least one")
         if op == "argmax":
             xp, array, const = self.alone(v)
