@@ -10,7 +10,7 @@ import pytest
 from tests.laws.held_rewritings import LAWS, check
 from tests.laws.programs import program
 
-PROGRAMS = [(0, 1), (1, 1), (1, 2), (0, 3), (109, 1), (100, 2)]  # a seed, and a size
+PROGRAMS = [(0, 1), (1, 1), (1, 2), (0, 3), (109, 1), (100, 2), (10002, 1)]  # a seed, and a size
 
 
 @pytest.mark.parametrize(("seed", "size"), PROGRAMS)

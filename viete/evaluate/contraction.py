@@ -308,7 +308,10 @@ class Contraction:
         factors = list(net.factors)
         if len(factors) == 1 and not net.bound and factors[0].value is not None:
             return factors[0].value
-        sizes = {a: f.value.size(a) for f in factors if f.value is not None for a in f.value.axes}
+        sizes = dict[str, int]()
+        for v in (f.value for f in factors if f.value is not None):
+            sizes |= {a: max(v.size(a), sizes.get(a, 0)) for a in v.axes}
+        factors = [without_repeated(f, sizes) for f in factors]
         between = [f.axes for f in factors if f.value is None]
         for a, b in [*between, *between[::-1]]:
             found = sizes.get(a, sizes.get(b))
@@ -384,6 +387,16 @@ class Contraction:
                 value = self.arrays.entrywise("times", [a.value.frozen(), b.value.frozen()])
             self.products.keep(a.value, b.value, over, value, letters)
         return Factor(value.axes, value.frozen(), letters)
+
+
+def without_repeated(f: Factor, sizes: Mapping[str, int]) -> Factor:
+    """A factor without its axes of one entry, which serves for all entries of another factor."""
+    v = f.value
+    if v is None or not any(v.size(a) < sizes[a] for a in v.axes):
+        return f
+    place = tuple(0 if v.size(a) < sizes[a] else slice(None) for a in v.axes)
+    axes = tuple(a for a in v.axes if v.size(a) == sizes[a])
+    return Factor(axes, Value(v.array[place], axes, v.const, False, v.interval).frozen(), f.letters)
 
 
 def leaf(v: Value, letters: frozenset[str] = frozenset()) -> Network:
