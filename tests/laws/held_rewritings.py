@@ -164,6 +164,26 @@ def a_question_with_a_change_is_as_read_by_hand(p: Program) -> None:
 
 
 @law
+def a_patched_text_is_itself_alone_in_a_batch_and_by_a_hook(p: Program) -> None:
+    texts = [p.given(3, text) for text in range(2)]
+    batch = {k: np.stack([x[k] for x in texts]) for k in texts[0]}
+    plain = p.card.run(None, p.weights(), **batch)
+    for text in changes(p, Reference(p.card, p.weights(), texts[0])):
+        hands = [Reference(p.card, p.weights(), given, [text]) for given in texts]
+        want = np.stack([hand[p.loss] for hand in hands])
+        made = run(p.card.put(text), None, p.weights(), **batch)
+        found = np.broadcast_to(made[p.loss], want.shape)  # one number, if it reads no text now
+        close(found, want, f"{p.loss} where {text}, in a batch")
+        (value, _, right), left = text.partition(" = "), hands[0].changes[0].left
+        if not any(x in "sqhgr" for e in left.index for x in e.free):
+            found = np.broadcast_to(plain[f"{p.loss} with {text}"], want.shape)
+            close(found, want, f"{p.loss} with {text}, in a batch")
+        if right == f"2 {value}" and not {*left.symbol.slots} & {*"sqhgr"}:
+            hooked = p.card.run(None, p.weights(), put={value: lambda a: 2 * a}, **batch)
+            close(hooked[p.loss], want, f"{p.loss} where a hook doubles {value}")
+
+
+@law
 def what_one_reader_sees_is_as_read_by_hand(p: Program) -> None:
     """``in``: the reader has its value of the changed card, and all else reads the old ones."""
     plain, made = read_by_hand(p), p.card.run(None, p.weights(), **p.given())

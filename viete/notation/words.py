@@ -68,7 +68,8 @@ class Words(Mapping[str, int]):
         what = f"{quoted(text[:60])} is not a word of the vocabulary"
         if not self.words:
             why = "for the card has none, and there is no tokenizer"
-            return f"{what}, {why}; write the number of the token"
+            row = f", such as the row E[{text}]" * text.isdigit()
+            return f"{what}, {why}; write the number of the token{row}"
         near = difflib.get_close_matches(text, self.number, 3)
         near = near or [word for word in self.number if word.strip() == text.strip()]
         hint = f"did you mean {' or '.join(map(quoted, near))}?" if near else (
