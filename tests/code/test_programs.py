@@ -153,3 +153,15 @@ def test_a_plan_on_pytorch_is_the_card(formula: str) -> None:
     wanted = model.grad("L").run(TOKENS, weights)
     np.testing.assert_allclose(loss, wanted["L"], rtol=1e-12)
     np.testing.assert_allclose(step.gradients["E"], wanted["∂E"], rtol=1e-12)
+
+
+def test_a_module_learns_beside_a_length_of_nothing() -> None:
+    """|x| has the slope 0 at 0, as the derived equations and PyTorch's norm have it."""
+    pytest.importorskip("torch")
+    formulas = numbered("y = x + |x - x_0|", f"L = {norm('y')}")
+    model = read(CARD.replace("FUNCTIONS", "").replace("MORE", "").replace("EQUATIONS", formulas))
+    weights = {k: WEIGHTS[k] for k in model.parameter_shapes}
+    module = model.to_torch(weights, "L")
+    module(TOKENS)[-1].backward()
+    wanted = model.grad("L").run(TOKENS, weights)["∂E"]
+    np.testing.assert_allclose(module.weights()["E"].grad, wanted, rtol=1e-9)

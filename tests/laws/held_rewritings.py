@@ -99,7 +99,8 @@ def no_real_position_reads_padding(p: Program) -> None:
 def changes(p: Program, hand: Reference, free: bool = False) -> list[str]:
     """Changes of some values, as people write them; ``free`` leaves a letter to the question."""
     rng, out = Random(p.seed), []
-    values = [e for e in p.card.equations if e.name != p.loss]
+    types = p.card.shapes.types  # whole numbers stay within what the card makes them of
+    values = [e for e in p.card.equations if e.name != p.loss and types[e.name].whole is None]
     for e in rng.sample(values, min(3, len(values))):
         symbol = e.left.symbol
         members = list(hand.members(e.name))

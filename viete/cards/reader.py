@@ -424,7 +424,8 @@ class Reader(Declarations):
         bare = {(s.base, s.sub) for s in [*(p.symbol for p in parameters),
                                           *(x.symbol for x in lefts)] if not s.sup}  # fmt: skip
         for left, text in zip(lefts, places, strict=True):
-            powers = [s.text for s in left.symbol.sup if s.text.isdigit() or s.text == "T"]
+            sup = [s.text for s in left.symbol.sup]
+            powers = len(sup) == 1 and (sup[0].isdigit() or sup[0] == "T")
             name = left.symbol
             labels = tuple(s for s in name.sub if not s.text.isdigit())  # a number may be a row
             same = [x for x in (name.sub, labels) if (name.base, x) in bare]

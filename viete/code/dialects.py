@@ -22,6 +22,7 @@ SPELLINGS: dict[str, tuple[str, str, str]] = {
     "logsumexp": (
         HAND, "jax.nn.logsumexp({0}, {axis}{keep})", "torch.logsumexp({0}, {axis}{keep})",
     ),
+    "length": ("", "", "torch.linalg.vector_norm({0}, dim={axis}{keep})"),  # of 0 its slope is 0
     "logsoftmax": (HAND, "jax.nn.log_softmax({0})", "functional.log_softmax({0}, -1)"),
     "top": (HAND, HAND, HAND),
     "held": ("{0}", "jax.lax.stop_gradient({0})", "{0}.detach()"),

@@ -50,7 +50,7 @@ class Lowering(Indexing):
     def apply(self, e: Apply, env: CodeEnv) -> Code:
         match row_sum(e):
             case Apply("log", (Apply("sum", (Apply("exp", (z,)),)),)):
-                return self.logsumexp(z, env)
+                return self.of_rows("logsumexp", z, env)
         op = e.op
         if op in ("inf", "pi"):
             return Code(f"math.{op}", const=True)
@@ -151,12 +151,12 @@ class Lowering(Indexing):
         """Tables of numbers converted to the type of the arrays they meet."""
         return self.dialect.cast(codes, env.like or "like")
 
-    def logsumexp(self, z: Expr, env: CodeEnv) -> Code:
-        """log Σ exp z, for each row."""
+    def of_rows(self, named: str, z: Expr, env: CodeEnv) -> Code:
+        """log Σ exp z or the length of z, for each row."""
         code = self.of(z, env)
         code = self.dialect.permuted(code, (*code.lead, *code.core))
         keep = ROW in code.axes
-        form = self.dialect.form("logsumexp")
+        form = self.dialect.form(named)
         if self.type(z, env).kind == TRUTH:
             code = self.dialect.whole_numbers(code)
         more = f", {self.dialect.keep}=True" if keep else ""
@@ -164,7 +164,7 @@ class Lowering(Indexing):
             code = self.real(code, env) if code.whole else code
             text = form.format(code.text, axis=code.axis(COL), keep=more)
         else:
-            name, _ = self.functions(self.card.library("logsumexp", z), [code], env)
+            name, _ = self.functions(self.card.library(named, z), [code], env)
             text = f"{name}({code.text}{more})"
         return Code(text, axes=code.axes if keep else code.lead, const=code.const)
 
@@ -289,8 +289,9 @@ class Lowering(Indexing):
     def call(self, e: Apply, env: CodeEnv) -> Code:
         """A named function: the library's own, or one that is written into the file."""
         named = self.card.library_name(e)
-        if named == "logsumexp":
-            return self.logsumexp(e.args[0], env)
+        length = named == "length" and self.dialect.form(named) and self.type(e.args[0], env).shape
+        if named == "logsumexp" or length:
+            return self.of_rows(named, e.args[0], env)
         if named == "part" and self.dialect.name == "numpy":
             found = self.heads(e, env)
             if found is not None:
