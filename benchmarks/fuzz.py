@@ -3,6 +3,8 @@
 ``python benchmarks/fuzz.py fields SEED COUNT`` puts values of other types into the JSON of others:
 the configuration of features, attribution graphs, messages of a page. It prints the seed of each
 that ends in anything but a VieteError. ``benchmarks/hostile.py`` has the generator.
+``python benchmarks/fuzz.py questions SEED COUNT`` asks random questions, and ``… cards SEED COUNT``
+reads random cards with something odd in them: see ``benchmarks/hostile_questions.py``.
 
 The first needs `atheris` (pip install atheris). The shipped cards, as Markdown, LaTeX and JSON,
 are the corpus. Anything but a VieteError stops it, and so does an input that takes more than five
@@ -20,6 +22,10 @@ if sys.argv[1:2] == ["fields"]:
     from benchmarks.hostile import main as fields
 
     raise SystemExit(fields(int(sys.argv[2]), int(sys.argv[3])))
+if sys.argv[1:2] in (["questions"], ["cards"]):
+    from benchmarks.hostile_questions import main as odd
+
+    raise SystemExit(odd(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))
 
 import atheris
 

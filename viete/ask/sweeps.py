@@ -91,7 +91,7 @@ def answer_with(run: Run, name: str, formula: Text, texts: Sequence[Text]) -> An
     shape = map(str, about.type.shape if value.core else ())
     axes = (*(a for a in order if a not in (ROW, COL)), *shape)
     return Answer(name, array, axes, tuple(
-        labels_of(run, found, e, a, n) for a, n in zip(axes, array.shape, strict=True)
+        labels_of(run, found, e, a, n) for a, n in zip(axes, np.shape(array), strict=True)
     ))  # fmt: skip
 
 
@@ -127,6 +127,7 @@ def sweep(run: Run, texts: Iterable[Text]) -> Sweep:
             found = replace(found, right=query(run, found.right, found.right_text).formula)
         bound = frozenset[str]().union(*(t.free for t in found.conditions))
         check_letters(card, found, {*card.loop_letters, *(found.right.free - bound)})
+        check_letters(card, replace(found, right=num(0)))  # conditions are on what is changed
         if any(joint(*pair) in [Idx(x) for x in t.free] for t in found.conditions
                for pair in pairwise(found.left.index)):  # fmt: skip
             found = by_groups(found)
