@@ -44,7 +44,8 @@ CARD = r"""# Columns
 1. $y = \sum_s w^s$
 1. $m = mean_{j=0}^{n-1}(|x|_j)$
 1. $g = where(c_0 > 0, c[0], c[1])$
-1. $L = sum(z) + sum(v) + sum(a) + sum(b) + sum(y) + sum(m) + sum(g)$
+1. $p = x_0 |W^1| + x_1 sum(W^2)$
+1. $L = sum(p) + sum(z) + sum(v) + sum(a) + sum(b) + sum(y) + sum(m) + sum(g)$
 """
 SIZES = {"n": 3, "d": 2, "1": 1}
 X = np.array([[3.0, 4.0], [0.0, 1.0], [1.0, 2.0]])

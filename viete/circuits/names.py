@@ -11,7 +11,7 @@ from viete.circuits.sums import StreamSums, StreamTerm
 from viete.notation.printer import show
 from viete.notation.tree import Expr, Num, Ref, Slot, Symbol
 
-ADDED = "add"  # the label of one of several parts of a sum
+ADDED, PART = "add", "part"  # the labels of one of several parts of a sum, and of one head's
 
 
 class NodeNames:
@@ -45,7 +45,7 @@ class NodeNames:
         alone = len(same) == 1 and (term.heads or whole or not self.continues(term.owner))
         power = len(slots) == 1 and not literal(term.owner).symbol.sup  # L^1 beside L reads so
         if not alone or power or Ref(symbol) in self.roots:
-            label = ADDED + str(same.index(term) + 1) * (len(same) > 1)
+            label = (PART if power else ADDED) + str(same.index(term) + 1) * (len(same) > 1)
             symbol = replace(symbol, sub=(*symbol.sub, Slot(label)))
         return Ref(symbol)
 

@@ -39,6 +39,7 @@ from viete.rewrite.simplify import row_sum
 TESTS = frozenset("lt le gt ge eq ne and or not".split())
 # Operations of which whole numbers alone would make something else than a real number.
 PROMOTED = frozenset("add sub had times prod inner sum mod pow quotient".split())
+ROTATIONS = frozenset(("RoPE", "rotate"))  # whose sines have the type of what they turn
 BY_HAND = frozenset(("onehot", "gathered", "placed"))  # which make real numbers of whole ones
 
 
@@ -250,7 +251,7 @@ class Lowering(Indexing):
         if scalar and const:
             return Code(f"math.{op}({given})", const=True, whole=op == "floor")
         if op in ("max", "min") and self.dialect.casts:
-            value, bound = codes if codes[1].const else codes[::-1]
+            value, bound = codes if codes[1].const and not codes[1].axes else codes[::-1]
             if bound.const and not bound.axes:
                 side = "min" if op == "max" else "max"
                 text = f"{value.at(ATOM)}.clamp({side}={bound.text})"
@@ -324,7 +325,7 @@ class Lowering(Indexing):
             form = "np.pad({0}, ((0, {2} - len({0})), (0, 0)))" if fits else ""
         if named == "LN" and self.dialect.name == "torch":
             form = torch_norm(ready)
-        if named in OF_REALS:
+        if named in OF_REALS | ROTATIONS:
             if self.type(e.args[0], env).kind == TRUTH:
                 ready[0] = self.dialect.whole_numbers(ready[0])
             if ready[0].whole and (self.dialect.casts or form):

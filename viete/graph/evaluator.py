@@ -452,6 +452,8 @@ class Algebra(Evaluator[V, E]):
         if not a.core or not b.core:
             return self.entrywise("times", [a, b])
         vector = ROW not in b.axes  # A v: a matrix on a vector gives a vector
+        if not vector and ROW not in a.axes:  # v B: a vector, of one entry if B is a column
+            b = self.column(b)
         a = self.column(a).relabel(COL, INNER)
         b = b.relabel(COL if vector else ROW, INNER)
         out = self.contract(a, b, (*also, INNER))
