@@ -138,6 +138,9 @@ def test_values_by_other_names_are_those_of_each_text(name: str, side: str) -> N
                 value = np.take(value, at, axis) if label in ("pos", "query", "key") else value
             np.testing.assert_allclose(value, alone[key][0], rtol=1e-9, atol=1e-12, err_msg=key)
     assert len(seen) == 3
+    stream = lens(ids, stop_at_layer=1, attention_mask=there)
+    again = lens(stream, start_at_layer=1, attention_mask=there)
+    np.testing.assert_allclose(again[0][places], logits[0][places], rtol=1e-9, atol=1e-12)
     each = [lens([text], return_type="loss", loss_per_token=True)[0] for text in texts]
     loss = lens(ids, return_type="loss", attention_mask=there)
     assert float(loss) == pytest.approx(np.concatenate(each).mean())

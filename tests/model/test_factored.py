@@ -128,9 +128,21 @@ def test_indexing(m: FactoredMatrix) -> None:
         same(m[:, 1].AB, full[:, 1])
         same(m[0, 1, 0].AB, full[0, 1, :1])
         same(m[None, 0, 1].AB, full[None, 0, 1])
+        some = np.arange(full[..., 0, 0].size).reshape(full.shape[:2]) % 2 == 1
+        for mask in (some, some.tolist()):
+            same(m[mask, :, 0].AB, full[some][..., :1])
+            same(m[None, mask, ..., -1, :].AB, full[None, some][..., -1:, :])
     if m.ndim == 2:
         same(m[0].AB, full[:1])
         same(m[-1, :1].AB, full[-1:, :1])
+    same(m[..., np.int64(0), :].AB, full[..., :1, :])
+    same(m[..., np.array(-1)].AB, full[..., -1:])
+    same(m[..., [0, -1], (0, -1)].AB, full[..., [0, -1], :][..., [0, -1]])
+    same(m[..., None].AB, full[..., None])
+    same(m[..., None, 0].AB, full[..., None, :1])
+    same(m[..., None, :, :1].AB, full[..., None, :, :1])
+    same(m[..., None, :, None].AB, full[..., None, :, None])
+    same(m[..., None, None].AB, full[..., None, None])
 
 
 def test_a_factor_for_many() -> None:
@@ -150,6 +162,7 @@ def test_a_factor_for_many() -> None:
         (lambda a: FactoredMatrix(a, np.ones((2, 5))).eigenvalues, "not 3 × 5"),
         (lambda a: FactoredMatrix(a, a.T) * a, "with @, not *"),
         (lambda a: FactoredMatrix(a, a.T)[0, 0, 0], "has no part (0, 0, 0)"),
+        (lambda a: FactoredMatrix(a, a.T)[..., ...], "has no part (Ellipsis, Ellipsis)"),
         (lambda a: FactoredMatrix(np.ones((2, 3, 2)), np.ones((3, 2, 3))),
          "(2,) and (3,) are different batch shapes"),
     ],

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 from array_api_compat import array_namespace
 
 from viete.errors import VieteError
@@ -170,22 +172,52 @@ class FactoredMatrix:
     # -- parts -------------------------------------------------------------------------------------
 
     def __getitem__(self, where: Any) -> FactoredMatrix:
-        """Some of the matrices, or some rows and columns; a single row stays a matrix."""
+        """Some of the matrices, rows and columns, and new axes (None), as of the product's array.
+
+        A single row or column keeps its axis, so that the result is a product. Raises VieteError
+        for an index with too many axes or two ellipses.
+        """
         items = list(where) if isinstance(where, tuple) else [where]
-        if any(x is Ellipsis for x in items):
-            k = next(k for k, x in enumerate(items) if x is Ellipsis)
-            given = sum(x is not None for x in items) - 1
-            items[k : k + 1] = [slice(None)] * (self.ndim - given)
-        counted = [k for k, x in enumerate(items) if x is not None]
-        if len(counted) > self.ndim:
+        missing = self.ndim - self.counted(items)
+        dots = [k for k, x in enumerate(items) if x is Ellipsis]
+        if missing < 0 or len(dots) > 1:
             raise VieteError(f"a product of shape {self.shape} has no part {where}")
-        lead = self.ndim - 2
-        first = counted[lead] if len(counted) > lead else len(items)
-        before, core = tuple(items[:first]), [as_slice(x) for x in items[first:]]
-        rows, columns = (*core, slice(None), slice(None))[:2]
-        return FactoredMatrix(
-            self.A[(*before, ...)][..., rows, :], self.B[(*before, ...)][..., columns]
-        )
+        at = dots[0] if dots else len(items)
+        items[at : at + 1] = [slice(None)] * missing
+        lead: list[Any] = []
+        core: list[Any] = []
+        new: list[int] = []  # the axes of the matrix before which a new one stands
+        for x in items:
+            if x is None and self.counted(lead) == self.ndim - 2:
+                new.append(len(core))
+            elif self.counted(lead) < self.ndim - 2:
+                lead.append(x)
+            else:
+                core.append(as_slice(x))
+        rows, columns = core
+        a, b = self.A[(*lead, ...)][..., rows, :], self.B[(*lead, ...)][..., columns]
+        for axis in new:
+            if axis == 0:
+                a, b = a[..., None, :, :], b[..., None, :, :]
+            elif axis == 1:  # every row is a matrix
+                a, b = a[..., :, None, :], b[..., None, :, :]
+            else:  # every column of a row is a row
+                a, b = transposed(b)[..., None, :, :], a[..., :, :, None]
+        return FactoredMatrix(a, b)
+
+    def axes_taken(self, item: Any) -> int:
+        """How many axes a part of an index takes: a mask all that it has, a new axis none."""
+        if item is None or item is Ellipsis:
+            return 0
+        if isinstance(item, list | tuple):
+            item = np.asarray(item)
+        kind = str(getattr(item, "dtype", ""))
+        mask = "bool" in kind or ("uint8" in kind and hasattr(self.A, "detach"))  # PyTorch's masks
+        return int(item.ndim) if mask and item.ndim else 1
+
+    def counted(self, items: Sequence[Any]) -> int:
+        """How many axes the parts of an index take."""
+        return sum(map(self.axes_taken, items))
 
     def get_corner(self, k: int = 3) -> Array:
         """The first k rows and columns of the product (of many, the first k along each axis)."""
@@ -222,9 +254,10 @@ def transposed(a: Array) -> Array:
 
 def as_slice(index: Any) -> Any:
     """A single row as a slice of one."""
-    if isinstance(index, int):
+    if isinstance(index, int | np.integer) or getattr(index, "ndim", 1) == 0:
+        index = int(index)
         return slice(index, index + 1 if index != -1 else None)
-    return index
+    return list(index) if isinstance(index, tuple) else index
 
 
 __all__ = ["FactoredMatrix", "composition_scores"]

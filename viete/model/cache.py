@@ -33,7 +33,8 @@ class RunValues(MutableMapping[str, Array]):
     def __getitem__(self, name: str) -> Array:
         if (own := self.own[name]) is not None:
             return own
-        return self.of_run(name, self.pos)
+        array = self.own[name] = self.of_run(name, self.pos)
+        return array
 
     def of_run(self, name: str, pos: Cut = None) -> Array:
         """A value of the run by a full name, or a formula, of the texts to read."""

@@ -52,7 +52,7 @@ class HookPoint:
     def add_hook(
         self, hook: Hook, dir: str = "fwd", is_permanent: bool = False, level: int | None = None,
         prepend: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> LensHandle:  # fmt: skip
         """Let a function hook in here from now on, after the others, or with ``prepend`` first.
 
         With ``dir`` "bwd" it receives the gradient with respect to the value, when derivatives are
@@ -64,8 +64,9 @@ class HookPoint:
             )
         if dir not in ("fwd", "bwd"):
             raise VieteError(f"dir must be 'fwd' or 'bwd', not {dir!r:.40}")
-        hooks = self.of(dir)[0]
-        hooks.insert(0 if prepend else len(hooks), LensHandle(hook, is_permanent, level))
+        hooks, handle = self.of(dir)[0], LensHandle(hook, is_permanent, level)
+        hooks.insert(0 if prepend else len(hooks), handle)
+        return handle
 
     def add_perma_hook(self, hook: Hook, dir: str = "fwd") -> None:
         """As `add_hook`, with a hook that stays when hooks are reset."""

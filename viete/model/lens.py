@@ -282,9 +282,7 @@ class Lens(Starting):
             self.check_next_token()
         inputs = self.model.with_inputs(inputs)
         mask, own = inputs.pop("attention_mask", None), padding_mask(self.card, self.text)
-        there = None
-        if asked.start is None:
-            there = self.tokens_there(tokens, mask, asked.prepend_bos)
+        there = self.tokens_there(tokens, mask, asked.prepend_bos)
         if there is not None and own is not None:
             inputs = {own.name: there.astype(np.int64), **inputs}
         elif there is not None and (mask is not None or self.reads_later):

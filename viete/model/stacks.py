@@ -108,11 +108,10 @@ class Stacks:
         heads = [self.head_results(k) for k in range(last)]
         parts = [cut(h[..., n, :], pos_slice) for h in heads for n in range(h.shape[-2])]
         labels = [f"L{k}H{n}" for k, h in enumerate(heads) for n in range(h.shape[-2])]
-        whole = cut(self.stream(last), pos_slice)
-        out = stack(parts) if parts else whole[None][:0]
+        out = stack(parts) if parts else cut(self.stream(0), pos_slice)[None][:0]
         if incl_remainder:
             xp = array_namespace(out)
-            rest = whole - xp.sum(out, axis=0)
+            rest = cut(self.stream(last), pos_slice) - xp.sum(out, axis=0)
             out = xp.concat([out, rest[None]], axis=0)
             labels.append("remainder")
         if apply_ln:
@@ -220,14 +219,17 @@ class Stacks:
         into = self.norm_before(last) if apply_ln else None
         each = [self.neurons(k, neuron_slice, pos_slice, onto, into) for k in range(last)]
         axis = -1 if onto is not None and onto.ndim == 1 else -2
-        rest = cut(self.stream(last), pos_slice)
-        rest = self.read_through(rest, last, False, pos_slice, apply_ln, onto)
-        xp = array_namespace(rest)
-        out = xp.moveaxis(xp.concat(each, axis=axis), axis, 0) if each else rest[None][:0]
+
+        def whole() -> Array:
+            stream = cut(self.stream(last), pos_slice)
+            return self.read_through(stream, last, False, pos_slice, apply_ln, onto)
+
+        xp = array_namespace(*(each or [whole()]))
+        out = xp.moveaxis(xp.concat(each, axis=axis), axis, 0) if each else whole()[None][:0]
         numbers = cut(xp.arange(self.model.cfg.d_mlp), neuron_slice, 0)
         labels = [f"L{k}N{int(n)}" for k in range(last) for n in numbers]
         if incl_remainder:
-            out = xp.concat([out, rest[None] - xp.sum(out, axis=0)[None]], axis=0)
+            out = xp.concat([out, (whole() - xp.sum(out, axis=0))[None]], axis=0)
             labels.append("remainder")
         return (out, labels) if return_labels else out
 
