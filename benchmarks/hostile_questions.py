@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import random
 import re
+import tempfile
 import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -203,7 +205,7 @@ def card(rng: random.Random) -> None:
 def steps(rng: random.Random, p: Program) -> Iterator[Callable[[], object]]:
     """What is done with a card; a step that is refused ends nothing."""
     found, weights, given = p.card, p.weights(), p.given(rng.choice([1, 2, 4]))
-    yield lambda: vt.read(found.write("md")) == found
+    yield from (partial(written_back, found, form) for form in ("md", "latex", "json"))
     run = found.run(weights=weights, **given)
     yield lambda: str(run)
     for e in found.equations[-2:]:
@@ -219,6 +221,23 @@ def steps(rng: random.Random, p: Program) -> Iterator[Callable[[], object]]:
         short, tenths = p.given(1), {k: np.round(w, 1) for k, w in weights.items()}
         more = {x.name: short[x.name] for x in others}
         yield lambda: write_lesson(lesson(found, short[first.name], tenths, inputs=more), "md")
+
+
+def written_back(found: vt.Card, form: str) -> None:
+    """Raises AssertionError for a card that is another when it is read back, or none."""
+    text = found.write(form)
+    try:
+        again = back(text, form)
+    except vt.VieteError as error:
+        raise AssertionError(f"{form} cannot be read back: {error}") from None
+    assert again == found, f"{form} is another card"
+
+
+def back(text: str, form: str) -> vt.Card:
+    """The card that a text of a form is, read as a file."""
+    path = Path(tempfile.mkdtemp()) / f"card.{form.replace('latex', 'tex')}"
+    path.write_text(text)
+    return vt.read(path)
 
 
 KINDS: dict[str, Callable[[random.Random], None]] = {"questions": ask, "cards": card}

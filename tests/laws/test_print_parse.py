@@ -39,6 +39,15 @@ def test_a_formula_reads_back_as_itself(data: st.DataObject) -> None:
         assert show(again, style) == text
 
 
+@pytest.mark.parametrize("written", [
+    "(2) (3)", "u_0 (2)", "2 (3) (k)", "u_0 (2^k)", "2 (2^k) (u_1)", "(2^2) (3)", "u_0 (1/2) (2)",
+])  # fmt: skip
+def test_numbers_side_by_side_read_back(written: str) -> None:
+    scope = Scope.of([Symbol("value", "u"), Symbol("dim", "k")], "j")
+    e = parse(written, scope)
+    assert all(parse(show(e, style), scope) == e for style in STYLES)
+
+
 @pytest.mark.parametrize(("written", "plain"), [
     ("|u| |v| cos θ_{u,c(v)}", "|u| |v| cos(angle(u, centred(v)))"),
     (r"|u| \cos{\theta^2_{u,v}}", "|u| cos(angle(u, v)^2)"),

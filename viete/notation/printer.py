@@ -185,6 +185,9 @@ def branches(e: Expr) -> tuple[list[tuple[Expr, Expr]], Expr]:
     return found, e
 
 
+NUMERAL = '0123456789"'  # what a number, or a token, ends and begins with
+
+
 class Printer:
     """The printer of one spelling.
 
@@ -486,6 +489,8 @@ class Printer:
         # Side by side, \Delta x would be one name and a <u, v> a comparison.
         a = f"({a})" if a.endswith(r"\Delta") else a
         b = f"({b})" if b.startswith("<") else b
+        # Two numbers, as in x_0 (2), would be asked whether they are one.
+        b = f"({b})" if a[-1] in NUMERAL and b[0] in NUMERAL else b
         # Within bars, a bar behind a factor would close them.
         b = f"({b})" if self.bars and b.startswith("|") else b
         return f"{a} {b}"

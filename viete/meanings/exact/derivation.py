@@ -148,8 +148,9 @@ class Derivation(Entries):
         args, values = list(e.args), dict(env.arguments or {})
         arguments = self.card.function[e.op].arguments
         for k, a in enumerate(e.args):
-            if simple(a):
-                continue
+            stage = self.stages.get(a)
+            if simple(a) or (stage is not None and not isinstance(stage.label, Ref)):
+                continue  # a stage that is an entry of a value stands as such
             self.leave_open(a)
             key = in_place(a, env)
             v = self.known[key] if key in self.known and not self.quiet else self.of(a, env)
@@ -157,7 +158,6 @@ class Derivation(Entries):
             if isinstance(number, Fraction):  # such as a size
                 args[k] = Num(number)
                 continue
-            stage = self.stages.get(a)
             letter = stage.label if stage else self.letter_for(arguments[k].symbol.base, values)
             assert isinstance(letter, Ref)
             if not self.quiet:
