@@ -206,15 +206,14 @@ def test_what_is_seen_is_what_runs(text: str) -> None:
     assert held(model) == seen(text)
 
 
-@settings(max_examples=20)
+@settings(max_examples=30)
 @given(st.integers(0, 10_000), st.data())
 def test_what_is_seen_of_a_random_program_is_what_runs(seed: int, data: st.DataObject) -> None:
-    card = program(seed, 1).text
-    text = data.draw(st.just(card) | layouts(card))
+    text = data.draw(layouts(program(seed, 1).text))
     try:
         model = reads(text)
     except VieteError as error:
-        assert text != card and (error.where is not None or "no equations" in error.message)
+        assert error.where is not None or "no equations" in error.message
         return
     assert held(model)[0] == seen(text)[0]
 
