@@ -128,11 +128,11 @@ def tour(seeds: int) -> None:
 
 
 CLIPPINGS = {
-    "mean, none": {"clip": 0.0},
-    "mean, entries at 1": {"clip": 0.0, "clip_entries": 1.0},
-    "mean, length at 1": {"clip": 1.0},
-    "sum, entries at 5": {"clip": 0.0, "clip_entries": 5 / CHARACTERS},
-    "sum, length at 1": {"clip": 1 / CHARACTERS},
+    "no clipping": {"clip": 0.0},
+    "entries at 1": {"clip": 0.0, "clip_entries": 1.0},
+    "length 1": {"clip": 1.0},
+    "summed loss, entries at 5": {"clip": 0.0, "clip_entries": 5 / CHARACTERS},
+    "summed loss, length 1": {"clip": 1 / CHARACTERS},
 }  # Adam's steps do not change with the loss times 257, so clipping at 1/257 is that of the sum
 
 
@@ -150,7 +150,7 @@ def clipping(seeds: int) -> None:
 
 def scores(seeds: int) -> None:
     """At 0.03: how far a step goes, and the largest score, with and without clipping."""
-    for name in "mean, none", "mean, length at 1", "sum, entries at 5":
+    for name in "no clipping", "length 1", "summed loss, entries at 5":
         for seed in range(seeds):
             told = []
             with training(vt.read("dialog-transformer"), lr=0.03, seed=seed,
@@ -184,7 +184,7 @@ SCHEDULES = {
 
 def variants(seeds: int) -> None:
     """Steps and seconds to zero errors, how many seeds had them once and how many after 500."""
-    heads = (f"{x} at {lr}" for lr in (0.01, 0.03) for x in ("steps", "s", "got there, stayed"))
+    heads = (x for lr in (0.01, 0.03) for x in (f"{lr}: first", "s", "seeds"))
     row("", "weights", *heads)
     row(*["---"] * 8)
     for card, name in VARIANTS.items():
