@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import viete as vt
+from viete.ask.reading_notes import reading_notes
 
 CARD = r"""# Levels
 
@@ -54,3 +55,16 @@ def test_terms_of_which_almost_all_cancels_add_up() -> None:
     found = run.expand("(y_0 - mean(y_0))", "block")
     total = sum(np.asarray(t.value) for t in found)
     np.testing.assert_allclose(total, run["y_0 - mean(y_0)"], atol=1e-15)
+
+
+def test_sides_that_differ_by_rounding_are_said_to() -> None:
+    x, W = np.array([[0.5, 1.5], [2.5, -3.5], [4.5, 5.1]]), np.array([[1.0, 2.1], [-1.3, 0.7]])
+    card = vt.read(CARD)
+    run = card.run(None, {"W": W}, x=x)
+    question = "z = x W + x_0 W W"
+    assert not np.all(run[question])
+    (note,) = reading_notes(run, question)
+    assert "differ by" in note and "which is rounding" in note
+    assert not reading_notes(run, "z = x W") and not reading_notes(run, "z = z")
+    exact = card.run(None, {"W": W}, meaning="exact", x=x)
+    assert np.all(exact[question]) and not reading_notes(exact, question)

@@ -7,13 +7,18 @@ from collections.abc import Iterator
 from contextlib import suppress
 from itertools import pairwise
 
+import numpy as np
+
 from viete.analysis.query_heads import query_heads
 from viete.analysis.token_vectors import SECOND_NAMES
 from viete.ask.arrow_questions import arrow_sides
 from viete.ask.own_questions import own_question
+from viete.ask.term_table import floats
+from viete.ask.term_values import PRECISE
 from viete.ask.top import TOP
 from viete.ask.with_clause import changes_of
 from viete.errors import Text, VieteError
+from viete.evaluate.fast import FastArrays
 from viete.evaluate.labels import all_heads, heads_of
 from viete.evaluate.queries import query
 from viete.evaluate.run import Run
@@ -21,7 +26,7 @@ from viete.notation.heads import Heads, head_of, joint
 from viete.notation.lexer import tokenize
 from viete.notation.printer import show
 from viete.notation.symbols import LAST
-from viete.notation.tree import Expr, Num, Ref, refs
+from viete.notation.tree import Apply, Expr, Num, Ref, refs
 from viete.rewrite.replacement import parse_replacement
 
 
@@ -38,7 +43,7 @@ def reading_notes(run: Run, question: str) -> list[str]:
         return list(dict.fromkeys([*few, *inside]))
     read_as = (c.sentence for c in run.conventions(question))
     notes = [*read_as, *counts(run, run.parse(question)), *block_numbers(run, question),
-             *second_names(run, question)]  # fmt: skip
+             *second_names(run, question), *rounding(run, question)]  # fmt: skip
     return list(dict.fromkeys(notes))
 
 
@@ -62,6 +67,24 @@ def second_names(run: Run, question: str) -> Iterator[str]:
             with suppress(VieteError):  # a letter, or a word in quotes, of what the card lacks
                 shown = show(meant(), "unicode")
                 yield f"{name} is {shown}: the card has no weights of that name"
+
+
+def rounding(run: Run, question: str) -> Iterator[str]:
+    """That the sides of an equation, which are compared exactly, differ by rounding alone."""
+    run, e = run.resolved(question)
+    floating = isinstance(run.arrays, FastArrays)  # other numbers are not rounded
+    if not (floating and isinstance(e, Apply) and e.op in ("eq", "ne")):
+        return
+    parts = [Apply("sub", e.args), *e.args]
+    gap, *sides = (floats(run.ordered(*run.answered(show(x), x))) for x in parts)
+    if gap.dtype.kind != "f" or not np.isfinite(gap).all() or not gap.any():
+        return
+    sizes = (np.abs(x).max(initial=0.0) for x in sides)
+    most = np.abs(gap).max()
+    if most <= PRECISE * np.finfo(gap.dtype).eps * max(sizes):
+        sign = "=" if e.op == "eq" else "≠"
+        yield (f"{sign} compares exactly, and the sides differ by {most:.2g} at most, which is "
+               f"rounding; viete check allows for it")  # fmt: skip
 
 
 def counts(run: Run, e: Expr) -> Iterator[str]:

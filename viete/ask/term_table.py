@@ -105,6 +105,7 @@ def floats(array: Array) -> Any:
     """An array of any library, or a number, as NumPy's floats."""
     if hasattr(array, "detach"):
         array = array.detach().cpu()
+        array = array.float() if "bfloat16" in str(array.dtype) else array  # NumPy has none
     a = np.asarray(array)
     return a if a.dtype.kind == "f" else a.astype(np.float64)
 
