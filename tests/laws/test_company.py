@@ -95,19 +95,22 @@ def test_changes_hooks_and_questions_reach_each_text() -> None:
     assert run.ask("|logits - logits'|", against=other).max() > 0.1
 
 
-@pytest.mark.parametrize("card", ["gpt2", "bert"])
+@pytest.mark.parametrize("card", ["gpt2", "bert", "gpt2 that reads both ways"])
 def test_a_call_knows_the_lengths_of_its_texts(card: str, tmp_path: Path) -> None:
     """The loss of texts in one call is the mean over their own tokens; an encoder's mask is set."""
-    small = tiny(next(p for p in shipped() if Path(p).stem == card)).with_weights(seed=0)
+    name, _, both_ways = card.partition(" ")
+    small = tiny(next(p for p in shipped() if Path(p).stem == name)).with_weights(seed=0)
     small.save(tmp_path)
     (tmp_path / "tokenizer.json").write_text(Characters("abc").dumps())
     (tmp_path / "tokenizer_config.json").write_text('{"pad_token": "c"}')
     model, texts = vt.load(tmp_path), ["ab", "cabacab"]
+    if both_ways:
+        model = model.put("A^{1,h} = softmax(Q^{1,h} (K^{1,h})^T)")
     found = model.lens(texts)
     for text, mine in zip(texts, found, strict=True):
         mine = mine[: len(text)] if mine.ndim == 2 else mine  # BERT's is one vector of the text
         np.testing.assert_allclose(mine, model.lens(text)[0], rtol=1e-9, atol=1e-12)
-    if card == "gpt2":
+    if name == "gpt2":
         each = [model.lens(text, return_type="loss", loss_per_token=True)[0] for text in texts]
         wanted = np.concatenate(each).mean()
         assert float(model.lens(texts, return_type="loss")) == pytest.approx(wanted)

@@ -49,6 +49,9 @@ class Lens(Starting):
     the meaning of each. Hooks act on every run of the model, and stay when it is moved.
     """
 
+    def __repr__(self) -> str:
+        return f"<{self.model!r} by TransformerLens' names>"
+
     def meaning(self, name: Key) -> str:
         """The meaning of a name: ``blocks.3.hook_resid_mid = y⁴, where yⁱ = xⁱ⁻¹ + aⁱ``."""
         return self.names.meaning(name)
