@@ -23,7 +23,7 @@ from viete.nouns.model import Model
 from viete.nouns.run import Questions
 from viete.text.tokenizer import Tokenizer
 
-GUIDE = Path("/work/shared/references/notation.md")
+GUIDE = Path(__file__).parents[3] / "shared/references/notation.md"
 TEXT = "I live in Dublin"  # its last token is " Dublin"
 SIZES = {"d": 16, "H": 2, "d_f": 12, "n_max": 16}
 CONFIG = {
