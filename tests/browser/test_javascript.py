@@ -13,6 +13,7 @@ import viete as vt
 from tests.browser.javascript import outcomes
 from tests.code import test_export as exports
 from tests.code import test_programs as programs
+from tests.code import test_shapes as shapes
 from tests.code.exported import CARDS, bound, loss_of, made_inputs, made_weights
 from tests.code.test_javascript import HOSTILE
 from tests.laws.strategies import cards
@@ -112,6 +113,10 @@ def test_odd_cards(tmp_path: Path) -> None:
         model = vt.read(text.replace("MORE", "| $C^i$ | $d × d$ |\n" if "C^i" in equations else ""))
         weights = {k: programs.WEIGHTS[k] for k in model.parameter_shapes}
         cases.append((name, model, weights, {"t": programs.TOKENS}, "L"))
+    for formula, functions in shapes.CASES:
+        model = shapes.card(formula, functions)
+        weights = model.initial_weights(seed=0)
+        cases.append((formula, model, weights, {"t": shapes.TOKENS}, "L"))
     odd = (Path(exports.__file__).parent / "odd.md").read_text("utf-8")
     tokens = np.array([1, 5, 2, 2, 6])
     for name, text, inputs in [

@@ -279,7 +279,8 @@ class Body:
             case "gathered", Apply(args=(y, t, rows)) if self.dialect.name == "numpy":
                 width = self.model.size_expr(self.shapes.of(y, env.types).shape[-1])
                 codes = [self.lowering.of(x, env) for x in (y, t)]
-                if any(c.lead for c in codes) or e.left.index:
+                fits = self.functions.fits(t, rows, env)
+                if any(c.lead for c in codes) or e.left.index or not fits:
                     return None
                 columns, count = (self.lowering.integer(x, env) for x in (width, rows))
                 name = self.names.symbol(e.left.symbol)

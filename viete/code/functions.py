@@ -66,6 +66,10 @@ class Functions:
         written = self.card.library_name(e)
         if written in ("gathered", "placed") and any(c.lead for c in codes):
             written = f"{written}_each"
+        if written == "gathered" and not self.fits(e.args[1], e.args[2], env):
+            written = "gathered outside"
+        if written == "rotate" and not all(c.core for c in codes):
+            written = "rotate of numbers"
         some = self.dialect.by_hand(f"{written}_some")
         if some and self.shapes.of(e.args[1], env.types).may_be_negative:
             written = f"{written}_some"
@@ -80,6 +84,12 @@ class Functions:
         if key not in self.known:
             self.known[key] = self.write(self.card.function[e.op], e, codes, env)
         return self.known[key], core_of(found)
+
+    def fits(self, at: Expr, count: Expr, env: CodeEnv) -> bool:
+        """Whether places are known to be from 0 to below a count."""
+        found, size = self.shapes.of(at, env.types).whole, self.shapes.size(count, env.types)
+        number = None if size is None else self.shapes.number(size)
+        return found is not None and number is not None and 0 <= found[0] <= found[1] < number
 
     def helper(self, written: str) -> str:
         """The name of a hand-written function."""
@@ -130,6 +140,7 @@ class Functions:
         body = lowering.of(f.body, replace(inner, index={k: v[0] for k, v in letters.items()}))
         used = {k: v for k, v in letters.items() if word(v[2], body.text)}
         text = body.text + " ".join(v[1] for v in used.values())
+        precision = not like and word("like", text)
         unpacked = unpacking(f, arguments, text)
         if used:
             _, values, names = zip(*used.values(), strict=True)
@@ -138,10 +149,9 @@ class Functions:
             unpacked += [both] if len(both) < 96 else each
         said = f.meaning or f"{f.name}: {show(f.body, 'unicode')}"
         lines = [*docstring([said], 1)]
-        for text in unpacked:
-            lines += statement(text, 1)
+        for line in unpacked:
+            lines += statement(line, 1)
         lines += statement(f"return {body.text}", 1)
-        precision = not like and word("like", text)
         signature += ["*", "like"] if precision else []
         for number in ("", "_2", "_3", "_4", "_5", "_6"):
             name = self.names.name(f"function {f.name}{number}", plain(f.name) + number)

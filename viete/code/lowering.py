@@ -92,6 +92,8 @@ class Lowering(Indexing):
         divides = op == "div" and env.arguments is None and self.divides(e)
         code = self.entrywise("had" if op == "prod" else op, args, env, divides)
         scalar = code.const and not code.axes
+        if whole and op in ("add", "sub", "had", "times", "neg") and not code.whole and code.axes:
+            return self.dialect.whole_numbers(code)
         return code if scalar else replace(code, whole=whole)
 
     def reduction(self, e: Bind, env: CodeEnv, label: str) -> Code:
@@ -236,8 +238,9 @@ class Lowering(Indexing):
                 text = f"{yes.at(COMPARE)} if {test.at(COMPARE)} else {no.at(ELSE)}"
                 return Code(text, ELSE, axes, const, whole)
             if not test.axes and test.const and self.dialect.casts:
-                both = f"torch.broadcast_tensors({yes.text}, {no.text})"
-                text = f"{both}[0 if {test.text} else 1]"
+                sides = [f"torch.as_tensor({x.text})" if x.const and not x.axes else x.text
+                         for x in (yes, no)]  # fmt: skip
+                text = f"torch.broadcast_tensors({', '.join(sides)})[0 if {test.text} else 1]"
                 return Code(text, ATOM, axes, const, whole)
             fixed = [as_float(x) if not x.axes and x.const and not whole else x.text
                      for x in (yes, no)]  # fmt: skip
@@ -249,7 +252,8 @@ class Lowering(Indexing):
         if scalar and const and op in ("max", "min", "abs"):
             return Code(f"{op}({given})", const=True, whole=whole)
         if scalar and const:
-            return Code(f"math.{op}({given})", const=True, whole=op == "floor")
+            name = "atan" if op == "arctan" else op
+            return Code(f"math.{name}({given})", const=True, whole=op == "floor")
         if op in ("max", "min") and self.dialect.casts:
             value, bound = codes if codes[1].const and not codes[1].axes else codes[::-1]
             if bound.const and not bound.axes:
@@ -318,14 +322,22 @@ class Lowering(Indexing):
                 text = f"torch.broadcast_tensors({ready[0].text}, {shaped})[0]"
                 ready[0] = ready[0].as_atom(text, axes=axes)
         form = self.dialect.form(named)
-        if named == "onehot" and self.type(e.args[0], env).may_be_negative:
+        if named == "onehot" and not self.functions.fits(e.args[0], e.args[1], env):
             form = self.dialect.form("onehot_some") or form
         if named == "placed" and self.dialect.name == "numpy" and args[1].text == "0" and not lead:
             fits = self.has_room(e, env) and args[0].level == ATOM
             form = "np.pad({0}, ((0, {2} - len({0})), (0, 0)))" if fits else ""
         if named == "LN" and self.dialect.name == "torch":
             form = torch_norm(ready)
-        if named in OF_REALS | ROTATIONS:
+        if named == "held" and ready[0].const and not ready[0].axes:
+            return ready[0]
+        if self.dialect.by_hand(named) or named == "ReLU":
+            truths = [self.type(a, env).kind == TRUTH for a in e.args]
+            ready = [self.dialect.whole_numbers(c) if b and (c.axes or not c.const) else c
+                     for c, b in zip(ready, truths, strict=True)]  # fmt: skip
+        if named in ROTATIONS and self.dialect.casts:
+            ready = [self.real(c, env) if c.whole and c.axes else c for c in ready]
+        if named in OF_REALS:
             if self.type(e.args[0], env).kind == TRUTH:
                 ready[0] = self.dialect.whole_numbers(ready[0])
             if ready[0].whole and (self.dialect.casts or form):
