@@ -321,7 +321,7 @@ class Lowering(Indexing):
                 shaped = self.dialect.brought(c, axes, True)
                 text = f"torch.broadcast_tensors({ready[0].text}, {shaped})[0]"
                 ready[0] = ready[0].as_atom(text, axes=axes)
-        form = self.dialect.form(named)
+        form = "" if named == "length" else self.dialect.form(named)  # here of a number
         if named == "onehot" and not self.functions.fits(e.args[0], e.args[1], env):
             form = self.dialect.form("onehot_some") or form
         if named == "placed" and self.dialect.name == "numpy" and args[1].text == "0" and not lead:
