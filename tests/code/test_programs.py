@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from viete import read
+from viete.errors import VieteError
 
 CARD = r"""# Odd
 ## Dimensions
@@ -165,3 +166,10 @@ def test_a_module_learns_beside_a_length_of_nothing() -> None:
     module(TOKENS)[-1].backward()
     wanted = model.grad("L").run(TOKENS, weights)["∂E"]
     np.testing.assert_allclose(module.weights()["E"].grad, wanted, rtol=1e-9)
+
+
+def test_a_module_of_a_card_without_parameters_is_refused() -> None:
+    pytest.importorskip("torch")
+    bare = "# Bare\n## Inputs\n- $x ∈ ℝ^3$\n## Forward pass\n1. $y = 2 x$\n"
+    with pytest.raises(VieteError, match="no parameter"):
+        read(bare).to_torch({})

@@ -67,6 +67,8 @@ def to_torch(
             raise VieteError(f"{name} has shape {shape}, not {tuple(given[name].shape)}")
     if odd := sorted(given.keys() - shapes.keys()):
         raise VieteError(f"{card.title} has no weight {odd[0]}")
+    if not given:
+        return kind_of(card, of, mean)()
     first = next(iter(given.values()))
     module = empty(card, of, mean).to(first.dtype).to_empty(device=first.device)
     with torch.no_grad():
