@@ -93,8 +93,8 @@ def test_torch(card: str) -> None:
     close(output.detach(), run[p.output.key])
     close(loss.detach(), run[p.loss.key])
     loss.backward()
-    gradients = names["renamed"]({k: run[f"∂{k}"] for k in weights})
-    scale = max(np.abs(g).max() for g in gradients.values())
+    gradients = names["renamed"]({k: torch.tensor(run[f"∂{k}"]) for k in weights})
+    scale = max(float(g.abs().max()) for g in gradients.values())
     for name, parameter in model.named_parameters():
         close(parameter.grad, gradients[name], scale)
     both = model(**{k: torch.stack([v, v.flip(0)]) for k, v in given.items()})[0]

@@ -97,7 +97,7 @@ def test_a_program_is_the_card(case: str, to: str) -> None:
         module = model.to_torch(weights, "L")
         loss = module(library.from_numpy(np.stack([TOKENS, TOKENS])))[-1]
         loss.backward()
-        found = {k: v.grad for k, v in module.weights().items()}
+        found = module.gradients()
     elif to == "numpy":
         names = program(model, to)
         given = names["renamed"](weights)

@@ -50,11 +50,12 @@ SPELLINGS: dict[str, tuple[str, str, str]] = {
     "entries": (HAND, HAND, HAND),
     "erf": (HAND, "", ""),
     "inside": (HAND, HAND, HAND),
+    "linear": ("", "", HAND),
     "within": (HAND, HAND, HAND),
     "checked": (HAND, HAND, HAND),
 }  # fmt: skip
 # Those that are not functions of the notation.
-HELPERS = ("beside", "checked", "entries", "erf", "inside", "over_targets", "within")
+HELPERS = ("beside", "checked", "entries", "erf", "inside", "linear", "over_targets", "within")
 
 
 class Dialect:

@@ -10,6 +10,14 @@ from torch.nn import functional
 Array = Any
 
 
+def linear(weight: Array) -> Array:
+    """The layer with this weight, outputs × inputs, and without a bias."""
+    layer = torch.nn.Linear(weight.shape[1], weight.shape[0], bias=False, device="meta")
+    shared = isinstance(weight, torch.nn.Parameter)
+    layer.weight = weight if shared else torch.nn.Parameter(weight.contiguous())
+    return layer
+
+
 def RoPE(x: Array, rho: float = 1, theta: float = 10000) -> Array:
     """Rotary positions on the first ρ d columns, column m paired with m + ρ d/2 (Su et al. 2021;
     halves as in GPT-NeoX). The sines are taken before they are rounded.

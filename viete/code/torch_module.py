@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 from viete.code.blocks import block_range, first_block, shifted
 from viete.code.body import Turn
@@ -15,12 +16,14 @@ from viete.code.layout import comment, docstring, joined, statement
 from viete.code.prepared import Prepared
 from viete.code.target import Target, entry
 from viete.code.torch_blocks import Blocks, block_class, groups, is_called, write_turn
+from viete.code.torch_linear import Layer
 from viete.code.torch_products import Products
 from viete.errors import VieteError
 from viete.evaluate.initial_weights import member_texts
+from viete.evaluate.schedule import program
 from viete.graph.card import Loop, Parameter
 from viete.graph.dependence import names_read
-from viete.notation.tree import Ref
+from viete.notation.tree import Ref, Symbol
 
 XAVIER = [
     "def xavier(*shape):",
@@ -28,6 +31,23 @@ XAVIER = [
     "    bound = math.sqrt(6 / (shape[-2] + shape[-1]))",
     "    return torch.empty(shape).uniform_(-bound, bound)",
 ]
+
+
+@dataclass(frozen=True)
+class Placement:
+    """The names in a state_dict that hold a weight of this shape, and how a layer does."""
+
+    names: tuple[str, ...]  # of one tensor
+    shape: tuple[int, ...]
+    layer: Layer | None = None
+
+    def view(self, tensor: Any) -> Any:
+        """The weight, as a view of the tensor that holds it."""
+        return tensor if self.layer is None else self.layer.view(tensor, self.shape)
+
+    def held(self, weight: Any) -> Any:
+        """The tensor that holds a weight."""
+        return weight if self.layer is None else self.layer.held(weight)
 
 
 class TorchModule(Target):
@@ -51,21 +71,49 @@ class TorchModule(Target):
                     f"{q.name} has two block numbers, and a PyTorch module keeps the parameters of "
                     f"one block together; export it to numpy or jax"
                 )
-        whole = next((q for q in p.model.parameters if not p.model.blocks_of(q.symbol)), None)
-        if whole is None:
+        if all(p.model.blocks_of(q.symbol) for q in p.model.parameters):
             raise VieteError(f"{p.model.title} has no parameter outside of its blocks")
         super().__init__(p)
-        like = f"self.{self.body.names.symbol(whole.symbol)}"
         products = self.body.lowering
         assert isinstance(products, Products)
-        products.env = replace(products.env, like=like)
         kept = {x.key for x in (p.output, p.loss) if x is not None}
         products.fuse(equations, kept, self.body.varying)
+        products.layer, self.layers = self.layer, products.projections.layers
+        like = self.like("self", [q for q in p.model.parameters if not p.model.blocks_of(q.symbol)])
+        products.env = replace(products.env, like=like)
         self.called = [g for g in self.groups if is_called(g, equations, self.body.rolling)
                        and [loop for loop, _ in self.body.every].count(g.loop) == 1]  # fmt: skip
 
+    def like(self, owner: str, parameters: Sequence[Parameter]) -> str:
+        """A parameter whose precision and device others take: an array, rather than a layer."""
+        q = min(parameters, key=lambda q: self.is_layer(q))
+        return f"{owner}.{self.body.names.symbol(q.symbol)}{'.weight' * self.is_layer(q)}"
+
+    def is_layer(self, q: Parameter) -> bool:
+        """Whether a parameter is the weight of a layer, and nothing besides."""
+        return q.name in self.layers and not self.layers[q.name].shared
+
     def parameter(self, e: Ref, places: tuple[str, ...]) -> str:
-        name = self.body.names.symbol(e.symbol)
+        text = self.owned(e, places, self.body.names.symbol(e.symbol))
+        layer = self.layers.get(e.key)
+        if layer is None:
+            return text
+        q = next(q for q in self.model.parameters if q.name == e.key)
+        lead, core = self.initial.sizes(q)
+        return layer.array(text, lead + core)
+
+    def layer(self, e: Ref, places: tuple[str, ...]) -> str:
+        """The code of the layer of a parameter at given block numbers."""
+        return self.owned(e, places, self.layer_name(e.symbol))
+
+    def layer_name(self, symbol: Symbol) -> str:
+        """The name of a layer: the parameter's own, unless something else reads that."""
+        names, shared = self.body.names, self.layers[symbol.key].shared
+        name = names.symbol(symbol)
+        return names.name(f"layer {symbol.key}", f"{name}_linear") if shared else name
+
+    def owned(self, e: Ref, places: tuple[str, ...], name: str) -> str:
+        """What the module has under a name, at given block numbers of a parameter."""
         if not places:
             return f"self.{name}"
         group = self.group[e.key]
@@ -97,7 +145,7 @@ class TorchModule(Target):
         names = {body.names.symbol(i.symbol) for i in model.inputs} | set(made.values())
         names |= {body.names.symbol(d.symbol) for d in model.dims if d.name in model.lengths}
         names.add(plain_letter(loop.index))
-        like = f"block.{body.names.symbol(group.parameters[0].symbol)}"
+        like = self.like("block", group.parameters)
         kept = {made[key] for key in after & made.keys()}
 
         def write(lines: list[str]) -> list[str]:
@@ -128,7 +176,15 @@ class TorchModule(Target):
         for q in parameters:
             name = self.body.names.symbol(q.symbol)
             value = self.initial.of(q)
-            if q.from_config:
+            if (layer := self.layers.get(q.name)) is not None:
+                made, own = layer.weight(value), self.layer_name(q.symbol)
+                linear = self.body.functions.helper("linear")
+                if layer.shared:
+                    made = f"nn.Parameter({made}{'.contiguous()' * (made != value)})"
+                    out += statement(f"self.{name} = {made}", 2)
+                    made = f"self.{name}"
+                out += statement(f"self.{own} = {linear}({made})", 2)
+            elif q.from_config:
                 out += statement(f'self.register_buffer("{name}", {value})', 2)
             else:
                 out += statement(f"self.{name} = nn.Parameter({value})", 2)
@@ -179,20 +235,42 @@ class TorchModule(Target):
         """The mapping from Viète's names to those of the state_dict."""
         rows = []
         for q in self.model.parameters:
-            name, there = self.body.names.symbol(q.symbol), viete_name(self.model, q.symbol)
             letters = self.model.blocks_of(q.symbol)
-            if not letters:
-                rows += entry(f'"{name}": weights[{there}]', 2)
-                continue
-            i, first = plain_letter(letters[0]), first_block(self.body, letters[0])
-            place = i if first == "0" else f"{i} - {first}"
-            rows += entry(
-                f'**{{f"{self.group[q.name].name}.{{{place}}}.{name}": weights[{there}] '
-                f"for {i} in {block_range(self.body, letters[0])}}}", 2,
-            )  # fmt: skip
+            array = f"weights[{viete_name(self.model, q.symbol)}]"
+            array = self.layers[q.name].weight(array) if q.name in self.layers else array
+            for name in self.state_names(q):
+                if not letters:
+                    rows += entry(f'"{name}": {array}', 2)
+                    continue
+                i, first = plain_letter(letters[0]), first_block(self.body, letters[0])
+                place = i if first == "0" else f"{i} - {first}"
+                rows += entry(
+                    f'**{{f"{self.group[q.name].name}.{{{place}}}.{name}": {array} '
+                    f"for {i} in {block_range(self.body, letters[0])}}}", 2,
+                )  # fmt: skip
         said = "Weights by the names that Viète gives them, by the names of the state_dict"
         made = refusing(["    return {", *rows, "    }"])
         return ["def renamed(weights):", *docstring([said], 1), *made]
+
+    def state_names(self, q: Parameter) -> list[str]:
+        """The names in the state_dict of the module, or of a block, that hold a parameter."""
+        name = self.body.names.symbol(q.symbol)
+        own = [] if self.is_layer(q) else [name]
+        return own + ([f"{self.layer_name(q.symbol)}.weight"] if q.name in self.layers else [])
+
+    def places(self) -> dict[str, Placement]:
+        """Where the state_dict holds the card's weights, by their names."""
+        out = {}
+        for weight, (q, blocks, shape) in program(self.model).parameters.items():
+            before = ""
+            if blocks:
+                letter = self.model.blocks_of(q.symbol)[0]
+                loop = {x.index: x for x in self.model.loops if not x.down}[letter]
+                first = self.body.value(loop.lower) or 0
+                before = f"{self.group[q.name].name}.{int(blocks[0] - first)}."
+            names = tuple(before + name for name in self.state_names(q))
+            out[weight] = Placement(names, shape, self.layers.get(q.name))
+        return out
 
 
 def class_name(title: str) -> str:

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import string
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from viete.analysis.def_use import LOSSES
 from viete.code.expression import ATOM, LEAD, Axes, Code, CodeEnv, CodeLetter, together
 from viete.code.lowering import Lowering
+from viete.code.torch_linear import Projection, Projections, opened_call
 from viete.errors import VieteError
 from viete.evaluate.labelled import COL, ROW
 from viete.graph.card import Equation
-from viete.notation.tree import Apply, Bind, Expr, Ref, num, refs, walk
+from viete.notation.tree import Apply, Bind, Expr, Idx, Ref, num, refs, walk
 
 
 @dataclass(frozen=True)
@@ -40,30 +42,54 @@ class Products(Lowering):
     """The lowering of a PyTorch module's equations.
 
     ``inlined`` are values that need no variable, being computed with what they are multiplied by.
+    ``layer`` writes the layer of a parameter at given block numbers.
     """
+
+    layer: Callable[[Ref, tuple[str, ...]], str]
 
     def fuse(self, equations: Sequence[Equation], outputs: Iterable[str], lead: set[str]) -> None:
         """Find the attention in equations; ``lead`` are the values with a batch axis."""
         uses = Counter(x.key for e in equations for x in refs(e.right))
         makers = Counter(e.name for e in equations)
         self.lead = lead
-        place = {e.name: k for k, e in enumerate(equations)}
         self.once = {e.name: e for e in equations if uses[e.name] == makers[e.name] == 1
                      and e.name not in outputs}  # fmt: skip
         self.attentions: dict[Expr, Attention] = {}
         for k, e in enumerate(equations):
             for x in walk(e.right):
                 found = self.attention(x)
-                if found is None or any(m.loop != e.loop for m in found.through):
+                if found is None:
                     continue
-                first = min((place[m.name] for m in found.through), default=k)
-                between = {m.name for m in equations[first:k]} - {m.name for m in found.through}
                 sources = [z for z in (found.q, found.k, found.seen) if z is not None]
-                read = {y.key for z in sources for y in refs(z)}
-                if between & read:  # would be read after it was changed
-                    continue
-                self.attentions[x] = found
-                self.inlined |= {m.name for m in found.through}
+                if self.unchanged(equations, k, found.through, sources):
+                    self.attentions[x] = found
+                    self.inlined |= {m.name for m in found.through}
+        self.projections = Projections(self, lead)
+        for k in reversed(range(len(equations))):  # what adds heads up before what each head makes
+            if equations[k].name not in self.projections.through:
+                self.projections.find(equations[k], partial(self.maker, equations, k))
+        self.projections.settle()
+        self.inlined |= self.projections.through
+
+    def maker(self, equations: Sequence[Equation], k: int, e: Ref) -> Expr | None:
+        """The formula of a value that only equation k reads, if it can be written there."""
+        through: list[Equation] = []
+        right = self.read(e, through)
+        return right if through and self.unchanged(equations, k, through, [right]) else None
+
+    def unchanged(
+        self, equations: Sequence[Equation], k: int, through: Sequence[Equation],
+        sources: Iterable[Expr],
+    ) -> bool:  # fmt: skip
+        """Whether equation k can write ``through`` itself: what they are made of is the same."""
+        if any(m.loop != equations[k].loop for m in through):
+            return False
+        first = next((j for j, m in enumerate(equations) if m in through), k)
+        between = {m.name for m in equations[first:k]} - {m.name for m in through}
+        read = {y.key for z in sources for y in refs(z)}
+        for name in read & self.inlined:
+            read |= self.once[name].reads
+        return not between & read
 
     # -- attention ---------------------------------------------------------------------------------
 
@@ -159,7 +185,34 @@ class Products(Lowering):
     def apply(self, e: Apply, env: CodeEnv) -> Code:
         if e in self.attentions and env.arguments is None:
             return self.attended(self.attentions[e], env)
+        if e in self.projections.calls and env.arguments is None:
+            return self.projected(self.projections.calls[e], env)
         return super().apply(e, env)
+
+    def projected(self, p: Projection, env: CodeEnv) -> Code:
+        """The call of a layer: its inputs are the last axis, and letters that are summed over."""
+        letters = [i.name for i, slot in zip(p.w.index, p.w.symbol.slots, strict=True)
+                   if isinstance(i, Idx) and slot not in self.card.loop_letters]  # fmt: skip
+        inner, labels = env, dict[str, str]()
+        for e in p.binders:
+            inner, labels[e.index] = self.bound(e, inner)
+        within = tuple(labels[i] for i in letters if i in labels)
+        outside = [i for i in letters if i not in labels]
+        types = [self.type(p.x, inner)]
+        (x,) = self.operands("prod", [self.of(p.x, inner)], types, self.type(p.w, inner), inner)
+        kept = tuple(a for a in x.axes if a not in (*within, COL))
+        x = self.dialect.permuted(x, (*kept, *within, COL))
+        text = f"{x.at(ATOM)}.flatten({-1 - len(within)})" if within else x.text
+        places = tuple(self.integer(b, inner) for b in self.card.block_index(p.w))
+        text = f"{self.layer(p.w, places)}({text})"
+        if not outside:
+            return Code(text, axes=(*kept, COL))
+        new = tuple(inner.index[i].label for i in outside)
+        width = self.projections.width(p)
+        sizes = [*(self.count(a, inner) for a in new), self.integer(width, inner)]
+        code = Code(f"{text}.unflatten(-1, ({', '.join(sizes)}))", axes=(*kept, *new, COL))
+        rows = tuple(a for a in kept if a == ROW)
+        return self.dialect.permuted(code, (*(a for a in kept if a != ROW), *new, *rows, COL))
 
     def product(self, a: Code, b: Code) -> Code:
         """``u W_Q^h`` for all heads at once."""
@@ -169,6 +222,8 @@ class Products(Lowering):
 
     def bind(self, e: Bind, env: CodeEnv) -> Code:
         """``∑_h z^h W_O^h`` as one product."""
+        if e in self.projections.calls and env.arguments is None:
+            return self.projected(self.projections.calls[e], env)
         labels, inner = set[str](), env
         body: Expr = e
         while isinstance(body, Bind) and body.op == "sum" and not self.over_blocks(body, env):
@@ -199,6 +254,8 @@ class Products(Lowering):
 
     def call(self, e: Apply, env: CodeEnv) -> Code:
         """A cross-entropy is one number for each sequence of a batch."""
+        if env.arguments is None and (body := opened_call(self, e)) is not None:
+            return self.of(body, env)
         if self.card.library_name(e) not in LOSSES:
             return super().call(e, env)
         args = [self.of(a, env) for a in e.args]

@@ -145,8 +145,14 @@ class Card(CardData, Verbs):
         >>> module = read("gpt2").to_torch()  # doctest: +SKIP
         >>> logits = module(tokens)                   # (batch, n) → (batch, n, V)  # doctest: +SKIP
         >>> logits, loss = module(tokens, targets)  # over all targets  # doctest: +SKIP
-        >>> module.weights()["W_Q^{1,h}"].shape       # the parameter itself  # doctest: +SKIP
+        >>> module.weights()["W_Q^{1,h}"].shape     # a view of the parameter  # doctest: +SKIP
         torch.Size([12, 768, 64])
+        >>> module.blocks[0].W_Q                      # one layer for all heads  # doctest: +SKIP
+        Linear(in_features=768, out_features=768, bias=False)
+
+        Each product of a value with a matrix of parameters, contracting the value's last axis, is
+        the call of an ``nn.Linear``, so that PEFT, torchao and ``torch.ao`` find it; biases stand
+        beside it. ``module.gradients()`` has the gradients by the card's names.
 
         ``weights``, of NumPy or PyTorch by the names of `parameter_shapes`, are copied, with their
         precision and device. Without them, PyTorch draws random ones as the card says. ``of`` names

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from viete.code.body import measured
+from viete.code.torch_module import Placement
 from viete.evaluate.inputs import writable
 from viete.evaluate.plan.layout import split
 from viete.evaluate.schedule import program
@@ -42,7 +43,10 @@ class ModuleEngine(LossEngine):
         self.net = self.build(weights, compiled)
         self.bf16, self.compiled = bf16, compiled
         self.factor = 1.0  # of the loss that is differentiated
-        self.parameters: dict[str, nn.Parameter] = self.net.weights()
+        self.places: dict[str, Placement] = self.net.places
+        self.parameters: dict[str, nn.Parameter] = {
+            name: self.net.held(place) for name, place in self.places.items()
+        }
         self.flatten()
         self.call = self.compile(self.net)
 
@@ -55,10 +59,14 @@ class ModuleEngine(LossEngine):
         shapes = {name: tuple(p.shape) for name, p in self.parameters.items()}
         self.flat = torch.cat([p.detach().reshape(-1) for p in self.parameters.values()])
         self.flat_gradient = torch.zeros_like(self.flat)
-        self.weights, self.gradients = split(self.flat, shapes), split(self.flat_gradient, shapes)
+        held, slopes = split(self.flat, shapes), split(self.flat_gradient, shapes)
         self.device, self.dtype = first.device, first.dtype
         for name, p in self.parameters.items():
-            p.data, p.grad = self.weights[name], self.gradients[name]
+            p.data, p.grad = held[name], slopes[name]
+        self.weights, self.gradients = (
+            {name: self.places[name].view(x) for name, x in arrays.items()}
+            for arrays in (held, slopes)
+        )
 
     def compile(self, net: nn.Module) -> Any:
         return torch.compile(net) if self.compiled else net

@@ -19,35 +19,59 @@ import torch
 from torch import nn
 
 from viete.code.prepared import prepared
-from viete.code.torch_module import TorchModule
+from viete.code.torch_module import Placement, TorchModule
 from viete.errors import VieteError
 from viete.evaluate.inputs import writable
 from viete.evaluate.schedule import parameter_shapes
 from viete.evaluate.spelling import by_own_names
 from viete.graph.card import CardData
 
-Names = tuple[str, ...]
+Places = tuple[tuple[str, Placement], ...]
 
 
 class CardModule:
     """The card's names for the parameters of a loaded module, besides its equations."""
 
-    names: Mapping[str, str]  # the state_dict's, by the card's
+    places: Mapping[str, Placement]  # of the weights, by the card's names
     arguments: Mapping[str, str]  # the names of forward's arguments, by those of the card's inputs
 
     def weights(self) -> dict[str, torch.Tensor]:
-        """The parameters by the card's names, those of `parameter_shapes`.
+        """The weights by the card's names, those of `parameter_shapes`, as views of the parameters.
 
         Values from a config, which are not learned, are buffers.
         """
+        return {name: place.view(self.held(place)) for name, place in self.places.items()}
+
+    def gradients(self) -> dict[str, torch.Tensor | None]:
+        """The gradients by the card's names, as views; None where there is none."""
+        grads = {name: self.held(place).grad for name, place in self.places.items()}
+        return {name: None if g is None else self.places[name].view(g)
+                for name, g in grads.items()}  # fmt: skip
+
+    def held(self, place: Placement) -> torch.Tensor:
+        """The parameter or buffer of a place."""
+        owner, _, name = place.names[0].rpartition(".")
         assert isinstance(self, nn.Module)
-        own = dict(self.named_parameters(remove_duplicate=False))
-        own |= dict(self.named_buffers(remove_duplicate=False))
-        return {name: own[there] for name, there in self.names.items()}
+        found: torch.Tensor = getattr(self.get_submodule(owner), name)
+        return found
+
+    def tie(self) -> None:
+        """Make one parameter of those that hold the same weight."""
+        assert isinstance(self, nn.Module)
+        for place in self.places.values():
+            for other in place.names[1:]:
+                owner, _, name = other.rpartition(".")
+                setattr(self.get_submodule(owner), name, self.held(place))
+
+    def _apply(self, *args: Any, **options: Any) -> Any:
+        """As of any module; ``to_empty`` and other devices would make two parameters of one."""
+        made = super()._apply(*args, **options)  # type: ignore[misc]
+        self.tie()
+        return made
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """Pickle the module with its source, so that another process can load it."""
-        made = source(self), tuple(self.names), tuple(self.arguments.items())
+        made = source(self), tuple(self.places.items()), tuple(self.arguments.items())
         return revived, made, self.__dict__
 
 
@@ -87,8 +111,8 @@ def empty(card: CardData, of: str | None = None, mean: str = "targets") -> Any:
 def kind_of(card: CardData, of: str | None, mean: str) -> type[nn.Module]:
     """The class of a card's modules."""
     writer = TorchModule(prepared(card, of, backward=False, autograd=True, mean=mean))
-    names = tuple(parameter_shapes(card))
-    return kind(writer.text(), names, tuple(writer.arguments().items()))
+    text = writer.text()
+    return kind(text, tuple(writer.places().items()), tuple(writer.arguments().items()))
 
 
 def tensor(name: str, weight: Any) -> torch.Tensor:
@@ -101,20 +125,19 @@ def tensor(name: str, weight: Any) -> torch.Tensor:
 
 
 @cache
-def kind(text: str, names: Names, arguments: tuple[tuple[str, str], ...]) -> type[nn.Module]:
-    """The class that a source defines, for a card whose weights have these names."""
+def kind(text: str, places: Places, arguments: tuple[tuple[str, str], ...]) -> type[nn.Module]:
+    """The class that a source defines, for a card whose weights are at these places."""
     file = file_of(text)
     found = [x for x in vars(file).values() if isinstance(x, type) and issubclass(x, nn.Module)]
     last = found[-1]
-    there = {name: key for key, name in file.renamed({name: name for name in names}).items()}
-    own = {"__doc__": last.__doc__, "__module__": file.__name__, "names": there,
+    own = {"__doc__": last.__doc__, "__module__": file.__name__, "places": dict(places),
            "arguments": dict(arguments)}  # fmt: skip
     return type(last.__name__, (CardModule, last), own)
 
 
-def revived(text: str, names: Names, arguments: tuple[tuple[str, str], ...]) -> nn.Module:
+def revived(text: str, places: Places, arguments: tuple[tuple[str, str], ...]) -> nn.Module:
     """An instance without parameters, to be filled by pickle or copy."""
-    found = kind(text, names, arguments)
+    found = kind(text, places, arguments)
     empty: nn.Module = object.__new__(found)
     return empty
 

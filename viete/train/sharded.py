@@ -29,6 +29,7 @@ from torch.utils.checkpoint import (
     create_selective_checkpoint_contexts,
 )
 
+from viete.code.torch_module import Placement
 from viete.errors import VieteError
 from viete.evaluate.inputs import host, writable
 from viete.evaluate.plan.layout import split
@@ -46,7 +47,7 @@ class ShardedEngine(ModuleEngine):
 
     Every part has as many rows as the first process's, the last of which may be padding: PyTorch
     needs parts of one size, and can then use those in ``flat`` as its own. ``weights`` makes one
-    array at a time.
+    array at a time. The parts are those of the module's tensors, in their order of axes.
     """
 
     cached = False
@@ -62,7 +63,8 @@ class ShardedEngine(ModuleEngine):
         """The module, with this process's parts of the weights."""
         self.dtype = tensor(next(iter(weights.values()))).dtype
         net = empty(self.model, mean="texts").to(self.dtype)
-        whole = {name: tuple(p.shape) for name, p in net.weights().items()}
+        self.places = net.places
+        whole = {name: tuple(net.held(place).shape) for name, place in self.places.items()}
         if single := [name for name, shape in whole.items() if not shape]:
             raise VieteError(
                 f"{single[0]} is one number, which --shard cannot divide; leave out --shard, and "
@@ -82,19 +84,21 @@ class ShardedEngine(ModuleEngine):
                                 device=self.device)  # fmt: skip
         self.flat_gradient = torch.zeros_like(self.flat)
         self.weights, self.gradients = split(self.flat, shapes), split(self.flat_gradient, shapes)
-        parts = {}
-        for name, p in net.weights().items():
+        parts: dict[str, nn.Parameter] = {}
+        for name, place in self.places.items():
+            p = net.held(place)
             self.load_shard(name, weights[name])
-            parts[net.names[name]] = DTensor.from_local(
+            part = DTensor.from_local(
                 self.weights[name], p.device_mesh, p.placements, run_check=False, shape=p.shape,
                 stride=p.stride(),
             )  # fmt: skip
+            parts |= dict.fromkeys(place.names, nn.Parameter(part))
         net.load_state_dict(parts, assign=True)
         return net
 
     def load_shard(self, name: str, whole: Any) -> None:
         """Copy this process's part of a weight."""
-        own = tensor(whole)[self.rows[name]]
+        own = self.places[name].held(tensor(whole))[self.rows[name]]
         self.weights[name][: len(own)] = own
 
     def flatten(self) -> None:
@@ -118,8 +122,9 @@ class ShardedEngine(ModuleEngine):
 
     def for_checkpoint(self, views: Mapping[str, Tensor]) -> dict[str, Any]:
         """The first process must read all arrays, in this order; the others send their parts."""
-        found = {name: Divided(views[name], self.parameters[name.split("/", 1)[-1]].shape,
-                               self.team) for name in sorted(views)}  # fmt: skip
+        weights = {name: name.split("/", 1)[-1] for name in sorted(views)}
+        found = {name: Divided(views[name], len(self.parameters[w]), self.places[w], self.team)
+                 for name, w in weights.items()}  # fmt: skip
         if self.team.leads:
             return found
         for part in found.values():
@@ -130,7 +135,7 @@ class ShardedEngine(ModuleEngine):
         return {name: part.gathered() for name, part in self.for_checkpoint(views).items()}
 
     def shard(self, name: str, array: Any) -> Tensor:
-        own = tensor(array[self.rows[name]])
+        own = self.places[name].held(tensor(array))[self.rows[name]]
         out = own.new_zeros(self.weights[name].shape)
         out[: len(own)] = own
         return out
@@ -138,11 +143,19 @@ class ShardedEngine(ModuleEngine):
 
 @dataclass(frozen=True)
 class Divided:
-    """An array of which each process holds a part, gathered when its numbers are needed."""
+    """A weight of which each process holds a part, gathered when its numbers are needed.
+
+    The parts together have ``rows`` rows, without padding.
+    """
 
     part: Tensor
-    shape: tuple[int, ...]
+    rows: int
+    place: Placement
     team: Team
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.place.shape
 
     @property
     def dtype(self) -> np.dtype:
@@ -153,7 +166,7 @@ class Divided:
         parts = [torch.empty_like(self.part) for _ in range(self.team.size * self.team.leads)]
         with collective():
             torch.distributed.gather(self.part, parts or None)
-        return torch.cat(parts)[: self.shape[0]] if parts else self.part
+        return self.place.view(torch.cat(parts)[: self.rows]) if parts else self.part
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.asarray(host(self.gathered()), dtype)
