@@ -69,3 +69,14 @@ def test_the_values_of_a_run(formula: str, functions: str, to: str) -> None:
         found = names["forward"](TOKENS, **weights)[0]
     assert np.shape(found) == np.shape(wanted)
     np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("change", ["A^{2,h} = 0", "V^{2,h} = 0", "Q^{2,h} = 0", "A^{2,h} = 1/4"])
+def test_all_heads_of_a_block_changed(change: str) -> None:
+    """What a change makes of a family is a matrix for each head in the program too."""
+    model = read("gpt2").bind(d=8, N=2, H=2, V=11, n_max=8).put(change)
+    weights = model.initial_weights(seed=0)
+    names: dict[str, Any] = {"__name__": "exported"}
+    exec(compile(model.export("numpy"), "exported.py", "exec"), names)
+    found = names["forward"](TOKENS, **names["renamed"](weights))[0]
+    np.testing.assert_allclose(found, model.run(TOKENS, weights)["logits"], rtol=1e-10, atol=1e-12)
