@@ -34,7 +34,7 @@ def forward(model: vt.Card, to: str) -> dict[str, Any]:
     import torch
 
     module = names["Arguments"]().double()
-    module.load_state_dict({k: torch.tensor(v) for k, v in WEIGHTS.items()})
+    module.load_state_dict(names["renamed"]({k: torch.tensor(v) for k, v in WEIGHTS.items()}))
     return values_of(lambda: module(torch.tensor(TOKENS)))
 
 
