@@ -7,25 +7,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace
 
 from viete.ask.asking import own_symbol
 from viete.ask.example_list import Example, example_of, named_in, numbers_of
 from viete.ask.stream import Stream
 from viete.circuits.card import CircuitCard, circuit_card, weights_of
-from viete.circuits.edges import CircuitEdge, Wiring
+from viete.circuits.edges import CircuitEdge, Port, Wiring
 from viete.circuits.names import own_name
 from viete.circuits.runs import CircuitRuns, RunsWriting
 from viete.errors import Text, VieteError
 from viete.evaluate.execution import execute
 from viete.evaluate.inputs import host
-from viete.evaluate.interventions import as_like
+from viete.evaluate.interventions import Intervention, as_like
+from viete.evaluate.labelled import Value, in_order, permute
 from viete.evaluate.queries import query
 from viete.evaluate.run import Run
-from viete.evaluate.schedule import program
+from viete.evaluate.schedule import Member, program
 from viete.graph.card import CardData, Input
 from viete.notation.printer import show
 from viete.notation.tree import Expr, Num, Ref, num, refs, transform
@@ -230,17 +232,56 @@ class Ablations:
         runs = RunsWriting(self.wiring, edges, self.of).runs()
         arrays = runs.patterns(self.rows)
         arrays |= {p.name: self.means[e.writer] for e, p in runs.writers.items()}
+        sums: dict[tuple[Ref, ...], np.ndarray] = {}  # of all means, by the writers
         for port, parameter in runs.made.means.items():
-            rest = [self.means[w] for w in port.writers
-                    if CircuitEdge(w, port.reader) not in runs.switches]  # fmt: skip
-            arrays[parameter.name] = reduce(np.add, rest)
+            if port.writers not in sums:
+                sums[port.writers] = reduce(np.add, [self.means[w] for w in port.writers])
+            own = [self.means[w] for w in runs.own(port)]
+            arrays[parameter.name] = reduce(np.subtract, own, sums[port.writers])
         made, weights = self.filled(runs.made, arrays)
         return replace(runs, made=made), weights
 
     def measured(self, edges: Collection[CircuitEdge]) -> np.ndarray:
-        """The number of every text when only some edges are on."""
-        found, weights = self.circuit(edges)
-        return self.each(found.card, weights)
+        """The number of every text when only some edges are on, as its card computes it.
+
+        It is a run of the model in which each reader's stream is changed: what costs is the number
+        of readers, and not that of edges.
+        """
+        on: dict[Ref, dict[Ref, np.ndarray]] = {}
+        for e, column in self.on(edges).items():
+            on.setdefault(e.reader, {})[e.writer] = column
+        found = []
+        for given in self.batches:
+            values: dict[Ref, Value] = {}  # of the writers, as this run has them
+            put: dict[Member, Intervention] = {
+                (w.key, ()): partial(kept, values=values, name=w) for w in self.wiring.writers
+            }
+            for p in self.wiring.ports:
+                own = on.get(p.reader, {})
+                put[p.stream.key, ()] = partial(self.seen, port=p, on=own, values=values)
+            run = execute(program(self.whole.card), given, self.whole_weights, [], put=put)
+            found.append(self.numbers(run))
+        return np.concatenate(found)
+
+    def seen(
+        self, stream: Value, _: int | None, port: Port, on: Mapping[Ref, np.ndarray],
+        values: Mapping[Ref, Value],
+    ) -> Value:  # fmt: skip
+        """A reader's stream that has only the writers in ``on``, at the positions that are 1."""
+        stream = in_rows(stream)
+        some = [w for w in port.writers if w in on]
+        fewer = 2 * len(some) <= len(port.writers)  # to add than to take away
+        at = some if fewer else [w for w in port.writers if w not in on or not on[w].all()]
+        count = stream.array.shape[-2]
+        out = stream.array
+        if fewer:
+            out = 0 * out + as_like(self.means[port.stream][:count], out, "a mean")
+        for w in at:
+            here, mean = in_rows(values[w]).array, self.means[w]
+            away = here - as_like(mean[:count], here, "a mean")
+            share = on[w] if fewer else (on[w] if w in on else np.zeros((len(mean), 1))) - 1
+            out = out + as_like(share[:count], here, "a switch") * away
+        return replace(stream, array=out)
 
     @cached_property
     def of_model(self) -> np.ndarray:
@@ -268,6 +309,19 @@ class Ablations:
                 "loss"
             )
         return whole, none
+
+
+def kept(value: Value, _: int | None, values: dict[Ref, Value], name: Ref) -> Value:
+    """A value as it is, which ``values`` then has too."""
+    values[name] = value
+    return value
+
+
+def in_rows(value: Value) -> Value:
+    """A value with its axes in the order of a run: texts, positions, entries."""
+    axes = in_order(value, ())
+    array = permute(array_namespace(value.array), value.array, value.axes, axes)
+    return replace(value, array=array, axes=axes)
 
 
 def no_edge(of: Expr) -> str:

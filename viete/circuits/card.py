@@ -75,21 +75,21 @@ def live_edges(wiring: Wiring, edges: Collection[CircuitEdge]) -> tuple[CircuitE
     """
     left = frozenset(e.whole for e in edges)
     while True:
-        needed = {m.left: m for m in Writing(wiring, left, None).needed()}
+        writing = Writing(wiring, left, None)
+        needed = {m.left: m for m in writing.needed()}
         live: dict[Ref, bool] = {}
         for m in needed.values():  # in the order of computing
             parts = {*m.left.index, *refs(m.right)}
-            streams = {p.stream: any(live.get(w, False) for w in p.writers
-                       if CircuitEdge(w, p.reader) in left) for p in m.ports}  # fmt: skip
+            streams = {p.stream: any(live.get(w, False) for w in writing.writers(p))
+                       for p in m.ports}  # fmt: skip
             live[m.left] = any(
                 x.symbol.kind == "input" or streams.get(x, False) or live.get(literal(x), False)
                 for x in parts if isinstance(x, Ref)
             )  # fmt: skip
         found = frozenset(e for e in left if e.reader in needed and live.get(e.writer, False))
         if found == left:
-            order = {e: k for k, e in enumerate(wiring.edges)}
             live_ones = {e for e in edges if e.whole in found}
-            return tuple(sorted(live_ones, key=lambda e: (order[e.whole], e.position or 0)))
+            return tuple(sorted(live_ones, key=lambda e: (wiring.order[e.whole], e.position or 0)))
         left = found
 
 
@@ -102,6 +102,12 @@ class Writing:
     ) -> None:  # fmt: skip
         self.wiring, self.card, self.edges, self.of = wiring, wiring.card, edges, of
         self.some = frozenset(some)
+        self.seen: dict[Ref, set[Ref]] = {}  # the writers that each reader sees, of some edges
+        for e in edges or ():
+            self.seen.setdefault(e.reader, set()).add(e.writer)
+        self.sums: dict[frozenset[Expr], Ref] = {}
+        self.waiting: list[tuple[Ref, Expr]] = []  # the sums that have no equation yet
+        self.sum_name = self.unused("S", "Sigma", "sigma")
         self.switches: dict[CircuitEdge, Parameter] = {}
         self.limits = {n: self.limit(n) for n in self.card.lengths}
         self.base = self.unused("mu", "M")
@@ -153,7 +159,11 @@ class Writing:
         """The equations of the needed values, each after those of the streams it reads."""
         for made in self.needed():
             for port in made.ports:
-                yield self.equation(made, port.stream, self.sum(port))
+                right = self.sum(port)
+                for name, terms in self.waiting:
+                    yield self.equation(made, name, terms)
+                self.waiting.clear()
+                yield self.equation(made, port.stream, right)
             yield self.equation(made, made.left, made.right)
 
     def finished(self, equations: Sequence[Equation]) -> Sequence[Equation]:
@@ -180,12 +190,31 @@ class Writing:
         """The writers that a reader sees."""
         if self.edges is None:
             return [*port.writers]
-        return [w for w in port.writers if CircuitEdge(w, port.reader) in self.edges]
+        seen = self.seen.get(port.reader)
+        return [w for w in port.writers if w in seen] if seen else []
 
     def sum(self, port: Port) -> Expr:
         """The formula of a reader's stream."""
-        rest = port.constants if self.edges is None else (self.mean(port),)
-        return total((*(self.read(w, port) for w in self.writers(port)), *rest))
+        if self.edges is None:
+            return total(self.shared(x) for x in (port.writers, port.constants) if x)
+        return total((*(self.read(w, port) for w in self.writers(port)), self.mean(port)))
+
+    def shared(self, terms: Sequence[Expr]) -> Expr:
+        """The name of a sum that several readers see: a smaller one, and what comes to it.
+
+        So a card of all edges is as long as its values are many, and not as its edges.
+        """
+        key = frozenset(terms)
+        if len(terms) == 1 or len(key) < len(terms):
+            return total(terms)
+        if key not in self.sums:
+            before = next((k for k in reversed(self.sums) if k < key), None)
+            rest = terms if before is None else [x for x in terms if x not in before]
+            first = [] if before is None else [self.sums[before]]
+            symbol = Symbol("value", self.sum_name, (Slot(str(len(self.sums) + 1)),))
+            self.sums[key] = Ref(symbol)
+            self.waiting.append((self.sums[key], total([*first, *rest])))
+        return self.sums[key]
 
     def read(self, writer: Ref, port: Port) -> Expr:
         """What a reader sees of a writer; for edges at positions, a column chooses these."""

@@ -90,6 +90,7 @@ class Wiring:
         self.roots = tuple(map(literal, roots))
         self.names = NodeNames(self.sums, roots)
         self.made: dict[Ref, Made] = {}
+        self.split: dict[tuple[Expr, Ref | None], tuple[tuple[Ref, ...], tuple[Expr, ...]]] = {}
         waiting = [*roots]
         while waiting:
             ref = waiting.pop()
@@ -112,6 +113,11 @@ class Wiring:
     def edges(self) -> tuple[CircuitEdge, ...]:
         """All edges, in the order of their readers."""
         return tuple(dict.fromkeys(CircuitEdge(w, p.reader) for p in self.ports for w in p.writers))
+
+    @cached_property
+    def order(self) -> dict[CircuitEdge, int]:
+        """The place of each edge among all."""
+        return {e: k for k, e in enumerate(self.edges)}
 
     # -- values ------------------------------------------------------------------------------------
 
@@ -197,10 +203,12 @@ class Wiring:
 
         It is in the equation of ``home``.
         """
-        terms = list(self.sums.terms(e, home))
-        moving = [t for t in terms if not self.sums.is_fixed(t.formula)]
-        writers = tuple(dict.fromkeys(self.names.named(t, moving) for t in moving))
-        constants = tuple(t.formula for t in terms if self.sums.is_fixed(t.formula))
+        key = e, None if isinstance(e, Ref) else home  # all that read a junction read the same
+        if key not in self.split:
+            terms = [(t, self.sums.is_fixed(t.formula)) for t in self.sums.terms(e, home)]
+            writers = dict.fromkeys(self.names.named(t for t, fixed in terms if not fixed))
+            self.split[key] = (*writers,), tuple(t.formula for t, fixed in terms if fixed)
+        writers, constants = self.split[key]
         first = next(x for x in refs(e) if self.sums.is_junction(x))
         shape = tuple(map(self.card.size_expr, self.program.shapes.types[first.key].shape))
         return Port(reader, self.names.stream(reader, literal(first)), writers, constants, shape)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import chain, count
 
@@ -24,16 +24,20 @@ class NodeNames:
         self.sums, self.roots = sums, {literal(x) for x in roots}
         self.written: dict[Ref, StreamTerm] = {}
         self.streams: set[str] = set()
+        self.several: dict[Ref, bool] = {}
 
-    def named(self, term: StreamTerm, others: Iterable[StreamTerm]) -> Ref:
-        """The name of a writer: that of its value, or of its sum."""
-        if isinstance(term.formula, Ref) and term.formula.symbol.kind == "value":
-            name = literal(term.formula)
-        else:
-            same = [t for t in others if t.owner == term.owner and t.heads == term.heads]
-            name = self.part(term, same)
-        self.written[name] = term
-        return name
+    def named(self, terms: Iterable[StreamTerm]) -> Iterator[Ref]:
+        """The names of the writers of a sum: each that of its value, or of its own sum."""
+        alike: dict[tuple[Ref, tuple[Expr, ...]], list[StreamTerm]] = {}
+        for term in (found := list(terms)):
+            alike.setdefault((term.owner, term.heads), []).append(term)
+        for term in found:
+            if isinstance(term.formula, Ref) and term.formula.symbol.kind == "value":
+                name = literal(term.formula)
+            else:
+                name = self.part(term, alike[term.owner, term.heads])
+            self.written[name] = term
+            yield name
 
     def part(self, term: StreamTerm, same: list[StreamTerm]) -> Ref:
         """The name of a term that has none: ``a^{2,1}`` of head 1 in the sum $a^2$."""
@@ -51,6 +55,11 @@ class NodeNames:
 
     def continues(self, owner: Ref) -> bool:
         """Whether an equation has more than one part, besides constants."""
+        if owner not in self.several:
+            self.several[owner] = self.has_parts(owner)
+        return self.several[owner]
+
+    def has_parts(self, owner: Ref) -> bool:
         right = self.sums.right(owner)
         terms = list(self.sums.terms(right, owner))
         moving = [t for t in terms if not self.sums.is_fixed(t.formula)]

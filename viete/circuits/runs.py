@@ -8,8 +8,9 @@ mean.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 
 import numpy as np
 
@@ -36,6 +37,10 @@ class CircuitRuns:
     switches: dict[CircuitEdge, Parameter]
     others: Parameter
     writers: dict[CircuitEdge, Parameter]
+
+    def own(self, port: Port) -> list[Ref]:
+        """The writers of the circuit's edges to a reader's stream."""
+        return own_writers(self.switches, port)
 
     def value(self, run: int) -> Expr:
         """The number of one run."""
@@ -104,17 +109,19 @@ class RunsWriting(Writing):
 
     def sum(self, port: Port) -> Expr:
         """The formula of a reader's stream: each writer where its edge is on, else its mean."""
-        terms, rest = [*port.constants], list[Expr]()
-        for w in self.writers(port):
+        terms = [self.shared(port.constants)] if port.constants else []
+        own = own_writers(self.switches, port)
+        for w in own:
             edge = CircuitEdge(w, port.reader)
-            if edge in self.switches:
-                switch = self.switches[edge]
-                on = self.rows(switch, port) if switch.shape else switch.symbol.member
-                terms.append(between(w, self.writer_mean(edge, port), on))
+            switch = self.switches[edge]
+            on = self.rows(switch, port) if switch.shape else switch.symbol.member
+            terms.append(between(w, self.writer_mean(edge, port), on))
+        if count := len(port.writers) - len(own):
+            if count > len(own):  # fewer to take away than to add
+                rest = reduce(lambda a, b: Apply("sub", (a, b)), own, self.shared(port.writers))
             else:
-                rest.append(w)
-        if rest:
-            terms.append(between(total(rest), self.mean(port), self.others.symbol.member))
+                rest = total(w for w in port.writers if w not in own)
+            terms.append(between(rest, self.mean(port), self.others.symbol.member))
         return total(terms)
 
     def writer_mean(self, edge: CircuitEdge, port: Port) -> Expr:
@@ -153,6 +160,11 @@ class RunsWriting(Writing):
             assert isinstance(left, Ref)
             out.append(replace(e, left=left, right=right))
         return out
+
+
+def own_writers(switches: Iterable[CircuitEdge], port: Port) -> list[Ref]:
+    """The writers to a reader's stream whose edges have switches."""
+    return [e.writer for e in switches if e.reader == port.reader and e.writer in port.writers]
 
 
 def between(x: Expr, mean: Expr, switch: Expr) -> Expr:

@@ -21,7 +21,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from viete.ask.example_list import Example
-from viete.circuits.ablation import Ablations
+from viete.circuits.ablation import Ablations, in_rows
 from viete.circuits.card import live_edges
 from viete.circuits.confirming import confirmed
 from viete.circuits.edges import CircuitEdge, Port
@@ -30,7 +30,7 @@ from viete.errors import Text, VieteError
 from viete.evaluate.derivatives import backward
 from viete.evaluate.execution import execute
 from viete.evaluate.interventions import Intervention, as_like
-from viete.evaluate.labelled import BATCH, Value, in_order, permute
+from viete.evaluate.labelled import BATCH, Value
 from viete.evaluate.queries import query
 from viete.evaluate.run import Run
 from viete.evaluate.schedule import Member, program
@@ -78,18 +78,25 @@ class Circuits(Ablations):
         """The contribution of each edge to the number, in the mean over the texts."""
         if self.score == "patching":
             return self.exact(self.edges)
-        totals: dict[CircuitEdge, Any] = dict.fromkeys(self.wiring.edges, 0.0)
+        totals: dict[Port, np.ndarray] = {}
+        writers = {w: k for k, w in enumerate(self.wiring.writers)}
+        places = {p.writers: run_of([writers[w] for w in p.writers]) for p in self.wiring.ports}
         for given, run in zip(self.batches, self.clean, strict=True):
-            arrays = {w: self.array(run, w) for w in self.wiring.writers}
-            away = {w: a - self.means[w][: a.shape[1]] for w, a in arrays.items()}
+            arrays = {w: self.array(run, w) for w in writers}
+            away = np.stack([a - self.means[w][: a.shape[1]] for w, a in arrays.items()])
             for at in self.way(given, run):
                 for port, by in self.slopes(at).items():
-                    for w in port.writers:
-                        found = np.einsum("ijk,ijk->j", away[w], by)  # by positions
-                        edge = CircuitEdge(w, port.reader)
-                        totals[edge] = totals[edge] + (found if self.positions else found.sum())
-        count = len(self.of_model) * self.steps
-        return {e: float(np.take(totals[e.whole], e.position or 0)) / count for e in self.edges}
+                    if port.writers:
+                        found = np.einsum("wijk,ijk->wj", away[places[port.writers]], by)
+                        found = found if self.positions else found.sum(1, keepdims=True)
+                        totals[port] = totals[port] + found if port in totals else found
+        count, parts = len(self.of_model) * self.steps, dict[CircuitEdge, np.ndarray]()
+        for port, found in totals.items():
+            for w, row in zip(port.writers, found / count, strict=True):
+                edge = CircuitEdge(w, port.reader)
+                parts[edge] = parts[edge] + row if edge in parts else row
+        none = [0.0]  # of an edge on which nothing depends
+        return {e: float(parts.get(e.whole, none)[e.position or 0]) for e in self.edges}
 
     def slopes(self, run: Run) -> dict[Port, np.ndarray]:
         """The derivatives of the number with respect to the readers' streams."""
@@ -154,14 +161,15 @@ class Circuits(Ablations):
     def largest(self, count: int) -> tuple[CircuitEdge, ...]:
         """The ``count`` edges with the largest scores, without any that lead nowhere."""
         _ = self.ends  # what explains nothing is said before the scores, which take longer
-        ranked = sorted(self.edges, key=lambda e: -abs(self.scores[e]))
+        scores = self.scores
+        ranked = sorted(self.edges, key=lambda e: -abs(scores[e]))
         count = min(count, len(ranked))
         live = cache(lambda k: live_edges(self.wiring, ranked[:k]))
         # More edges keep all alive that were: so the fewest that do are found by halving.
         k = bisect_left(range(len(ranked)), count, lo=count, key=lambda k: len(live(k)))
         more: tuple[CircuitEdge, ...] = live(k)
         while len(more) > count:  # one edge may bring several to life
-            least = min(more, key=lambda e: abs(self.scores[e]))
+            least = min(more, key=lambda e: abs(scores[e]))
             more = live_edges(self.wiring, [e for e in more if e != least])
         return max(live(k - 1) if k > count else (), more, key=len)
 
@@ -177,6 +185,12 @@ class Circuits(Ablations):
         values = np.array([self.measured(self.largest(k)).mean() for k in counts])
         whole, none = self.ends
         return (values - none) / (whole - none)
+
+
+def run_of(places: list[int]) -> slice | list[int]:
+    """Places as a slice, which copies nothing, if each is the next after the one before."""
+    first, last = (places[0], places[-1] + 1) if places else (0, 0)
+    return slice(first, last) if places == [*range(first, last)] else places
 
 
 def moved(
@@ -207,13 +221,6 @@ def between(value: Value, _: int | None, mean: np.ndarray, part: float) -> Value
     value = in_rows(value)
     rows = as_like(mean[: value.array.shape[-2]], value.array, "a mean")
     return replace(value, array=rows + part * (value.array - rows))
-
-
-def in_rows(value: Value) -> Value:
-    """A value with its axes in the order of a run: texts, positions, entries."""
-    axes = in_order(value, ())
-    array = permute(array_namespace(value.array), value.array, value.axes, axes)
-    return replace(value, array=array, axes=axes)
 
 
 __all__ = ["SCORES", "Circuits"]

@@ -44,6 +44,7 @@ class StreamSums:
         self.junctions: dict[Expr, bool] = {}
         self.fixed: dict[Ref, bool] = {}
         self.opened: dict[Ref, Expr] = {}
+        self.found: dict[Ref, tuple[StreamTerm, ...]] = {}  # the terms of a junction
 
     def right(self, ref: Ref) -> Expr:
         """The right side of the equation of a value, with numbers for blocks and heads."""
@@ -116,6 +117,10 @@ class StreamSums:
             case Apply("sub", (a, b)):
                 yield from self.terms(a, owner, heads)
                 yield StreamTerm(Apply("neg", (b,)), owner, heads)
+            case Ref() if self.is_junction(e) and not heads:
+                if e not in self.found:
+                    self.found[e] = tuple(self.terms(self.right(e), e))
+                yield from self.found[e]
             case Ref() if self.is_junction(e):
                 yield from self.terms(self.right(e), e, heads)
             case Bind("sum") if numbers := self.counted(e):
