@@ -206,8 +206,8 @@ class Wiring:
         key = e, None if isinstance(e, Ref) else home  # all that read a junction read the same
         if key not in self.split:
             terms = [(t, self.sums.is_fixed(t.formula)) for t in self.sums.terms(e, home)]
-            writers = dict.fromkeys(self.names.named(t for t, fixed in terms if not fixed))
-            self.split[key] = (*writers,), tuple(t.formula for t, fixed in terms if fixed)
+            moving = dict.fromkeys(self.names.named(t for t, fixed in terms if not fixed))
+            self.split[key] = (*moving,), tuple(t.formula for t, fixed in terms if fixed)
         writers, constants = self.split[key]
         first = next(x for x in refs(e) if self.sums.is_junction(x))
         shape = tuple(map(self.card.size_expr, self.program.shapes.types[first.key].shape))
