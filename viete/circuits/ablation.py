@@ -254,7 +254,7 @@ class Ablations:
         for given in self.batches:
             values: dict[Ref, Value] = {}  # of the writers, as this run has them
             put: dict[Member, Intervention] = {
-                (w.key, ()): partial(kept, values=values, name=w) for w in self.wiring.writers
+                (w.key, ()): partial(recorded, values=values, name=w) for w in self.wiring.writers
             }
             for p in self.wiring.ports:
                 own = on.get(p.reader, {})
@@ -311,7 +311,7 @@ class Ablations:
         return whole, none
 
 
-def kept(value: Value, _: int | None, values: dict[Ref, Value], name: Ref) -> Value:
+def recorded(value: Value, _: int | None, values: dict[Ref, Value], name: Ref) -> Value:
     """A value as it is, which ``values`` then has too."""
     values[name] = value
     return value
