@@ -15,7 +15,7 @@ import pytest
 import viete as vt
 from tests.laws.strategies import random_inputs, random_weights, shipped, tiny
 
-DIALOGS = Path("/work/shared/references/dialog-transformer.md")
+DIALOGS = Path(__file__).parents[3] / "shared/references/dialog-transformer.md"
 
 
 @pytest.fixture(scope="module")

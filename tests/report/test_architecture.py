@@ -26,7 +26,7 @@ from viete.report.architecture import architecture, data_flow, write_architectur
 document = cache(architecture)
 CARDS = {name: read(path) for name, path in shipped().items()}
 every_card = pytest.mark.parametrize("model", CARDS.values(), ids=CARDS)
-REFERENCES = Path("/work/shared/references")
+REFERENCES = Path(__file__).parents[3] / "shared/references"
 referenced = pytest.mark.skipif(not REFERENCES.is_dir(), reason="the references are not here")
 
 
