@@ -163,6 +163,9 @@ class Card(CardData, Verbs):
 
         Raises VieteError for weights that do not fit, and as `export` does.
         """
+        from viete.formats.tensors import require
+
+        require("torch", "for a PyTorch module")
         from viete.train.module import to_torch
 
         return to_torch(self, weights, of, mean)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self
 
 import numpy as np
 
@@ -57,11 +57,18 @@ from viete.text.words import TokenizerWords
 
 if TYPE_CHECKING:
     import torch
+    from typing_extensions import TypeVar
 
+    from viete.nouns.card import Card
     from viete.nouns.checkpoints import Checkpoints
 
+    C = TypeVar("C", bound=CardData, default=Card)  # `Model` alone is a model of a `Card`
+else:
+    from typing import TypeVar
+
+    C = TypeVar("C", bound=CardData)  # Python 3.11 has no defaults
+
 Array = Any
-C = TypeVar("C", bound=CardData)
 Source = Callable[[CardData], Mapping[str, Array]]  # what has the weights of a card
 ITS_OWN = ("card", "path", "config", "tensors", "framework", "dtype", "device", "tokenizer",
            "inputs")  # fmt: skip
@@ -215,6 +222,7 @@ class Model(Searching, Verbs, Generic[C]):
 
     def to_torch(self, of: str | None = None, mean: str = "targets") -> torch.nn.Module:
         """Make a ``torch.nn.Module`` with a copy of the weights; see `Card.to_torch`."""
+        require("torch", "for a PyTorch module")
         from viete.train.module import to_torch
 
         return to_torch(self.card, self.weights, of, mean)
