@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from string import ascii_lowercase
 from typing import Any
@@ -121,19 +120,3 @@ def card(some: Sequence[str]) -> tuple[vt.Card, dict[str, str]]:
     lines = [f"{k}. ${name} = {f}$\n" for k, (f, name) in enumerate(names.items(), 6)]
     last = f"{len(lines) + 6}. $L = sum(x_0) + sum(W_0)$\n"
     return vt.read(CARD + "".join(lines) + last), names
-
-
-def values_of(forward: Callable[[], Any]) -> dict[str, Any]:
-    """What the variables of ``forward`` are when it returns."""
-    found: dict[str, Any] = {}
-
-    def watch(frame: Any, event: str, _: Any) -> None:
-        if event == "return" and frame.f_code.co_name == "forward":
-            found.update(frame.f_locals)
-
-    sys.setprofile(watch)
-    try:
-        forward()
-    finally:
-        sys.setprofile(None)
-    return found

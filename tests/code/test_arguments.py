@@ -11,31 +11,25 @@ import numpy as np
 import pytest
 
 import viete as vt
-from tests.code.arguments import TOKENS, WEIGHTS, card, sorted_formulas, values_of
+from tests.code.arguments import TOKENS, WEIGHTS, card, sorted_formulas
+from tests.code.watching import TARGETS, watched, with_its_values
 from tests.laws.nearness import host
-from viete.code.javascript.module import with_all_values
-from viete.code.jax_functions import JaxFunctions
-from viete.code.numpy_script import NumpyScript
-from viete.code.prepared import prepared
-from viete.code.torch_module import TorchModule
 
-TARGETS = {"numpy": NumpyScript, "jax": JaxFunctions, "torch": TorchModule}
 PARTS = 12  # of which `make test` computes one
 
 
 def forward(model: vt.Card, to: str) -> dict[str, Any]:
     """What the variables of an exported program with all equations are at its end."""
-    backward = to == "numpy"
-    p = with_all_values(prepared(model, "L", backward, autograd=not backward))
-    names: dict[str, Any] = {"__name__": "exported"}
-    exec(compile(TARGETS[to](p).text(), "exported.py", "exec"), names)
+    names, became = watched(with_its_values(model, to, "L").text())
     if to != "torch":
-        return values_of(lambda: names["forward"](TOKENS, **WEIGHTS))
-    import torch
+        names["forward"](TOKENS, **WEIGHTS)
+    else:
+        import torch
 
-    module = names["Arguments"]().double()
-    module.load_state_dict(names["renamed"]({k: torch.tensor(v) for k, v in WEIGHTS.items()}))
-    return values_of(lambda: module(torch.tensor(TOKENS)))
+        module = names["Arguments"]().double()
+        module.load_state_dict(names["renamed"]({k: torch.tensor(v) for k, v in WEIGHTS.items()}))
+        module(torch.tensor(TOKENS))
+    return {name: values[-1] for name, values in became.items()}
 
 
 def hold(to: str, part: int) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from tests.code.watching import watched, with_its_values
 from tests.laws.nearness import close, host
 from tests.laws.programs import Program
 from tests.laws.reference import Reference
@@ -147,17 +148,33 @@ def spelled(name: str) -> str:
     return {"ξ": "xi"}.get(name, name)
 
 
+def exported(p: Program, to: str) -> tuple[dict[str, Any], Callable[[Reference], None]]:
+    """The names of an exported program, and a check that all its values are those of the card."""
+    target = with_its_values(p.card, to, p.loss)
+    names, became = watched(target.text())
+
+    def held(hand: Reference) -> None:
+        for e in {e.name: e for e in p.card.equations}.values():
+            if e.name in target.body.lowering.inlined:
+                continue
+            found, want = became[target.body.names.symbol(e.left.symbol)], hand.in_order(e.name)
+            assert len(found) == len(want), f"{e.name} is made {len(found)} times, not {len(want)}"
+            for got, right in zip(found, want, strict=True):
+                close(got, right, e.name)
+        became.clear()
+
+    return names, held
+
+
 @law
 def the_numpy_script_is_the_card(p: Program) -> None:
-    names: dict[str, Any] = {"__name__": "exported"}
-    if "real" in p.has:  # a script trains on texts alone
-        return
-    exec(compile(p.card.export("numpy", p.loss), "exported.py", "exec"), names)
+    names, held = exported(p, "numpy")
     given = {spelled(k): v for k, v in p.given().items()}
     weights = names["renamed"](p.weights()) if "renamed" in names else p.weights()
     taken = inspect.signature(names["forward"]).parameters
     own = {k: v for k, v in weights.items() if k in taken}
     out = names["forward"](**{k: v for k, v in given.items() if k in taken}, **own)
+    held(read_by_hand(p))
     close(out[1] if isinstance(out, tuple) else out, read_by_hand(p)[p.loss], "loss")
     backward = inspect.signature(names["backward"]).parameters
     gradients = names["backward"](
@@ -186,12 +203,23 @@ def the_module_is_the_card(p: Program) -> None:
     close_gradients(found, {k: v for k, v in truth.items() if k in found}, "module")
 
 
+@law
+def an_exported_module_has_the_values_of_the_card(p: Program) -> None:
+    names, held = exported(p, "torch")
+    module = names["RandomProgram"]().double()
+    module.load_state_dict(names["renamed"](tensors(p.weights())))
+    taken = inspect.signature(module.forward).parameters
+    given = {spelled(k): torch.tensor(v) for k, v in p.given().items()}
+    given = {k: v for k, v in given.items() if k in taken}
+    module(**given)
+    held(read_by_hand(p))
+
+
 @sampled
 def the_jax_functions_are_the_card(p: Program) -> None:
     import jax
 
-    names: dict[str, Any] = {"__name__": "exported"}
-    exec(compile(p.card.export("jax", p.loss), "exported.py", "exec"), names)
+    names, held = exported(p, "jax")
     with jax.enable_x64(True):
         weights = {k: jax.numpy.asarray(v) for k, v in p.weights().items()}
         weights = names["renamed"](weights) if "renamed" in names else weights
@@ -199,7 +227,9 @@ def the_jax_functions_are_the_card(p: Program) -> None:
         taken = inspect.signature(names["forward"]).parameters
         there = {k: v for k, v in (given | weights).items() if k in taken}
         out = names["forward"](**there)
-        close(out[1] if isinstance(out, tuple) else out, read_by_hand(p)[p.loss], "loss")
+        held(read_by_hand(p))
+        if isinstance(out, tuple):  # else nothing of it needs targets: all is one output
+            close(out[1], read_by_hand(p)[p.loss], "loss")
 
 
 @sampled

@@ -149,10 +149,25 @@ class Reference:
         """All members over heads of a name without free block letters, as a run has them."""
         e = self.parse(name)
         assert isinstance(e, Ref)
-        free = [x.name for x in e.index if isinstance(x, Idx)]
+        return self.family(e, {})
+
+    def family(self, e: Ref, block: At) -> np.ndarray:
+        """All members over heads of a name, in one block."""
+        free = [x.name for x in e.index if isinstance(x, Idx) and x.name not in block]
         ranges = [self.range(x) for x in free]
-        parts = [self.of(e, dict(zip(free, at, strict=True))) for at in product(*ranges)]
+        parts = [self.of(e, {**block, **dict(zip(free, at, strict=True))})
+                 for at in product(*ranges)]  # fmt: skip
         return np.reshape(np.stack(parts), [*map(len, ranges), *np.shape(parts[0])])
+
+    def in_order(self, name: str) -> list[np.ndarray]:
+        """The arrays of a value of the card, one for each block, in the order of a run."""
+        out = []
+        for e in self.equations[name]:
+            ends = (0, 0) if e.loop is None else (e.loop.lower, e.loop.upper)
+            low, high = (x if isinstance(x, int) else int(self.of(x, {})) for x in ends)
+            letter = [e.loop.index] if e.loop else []
+            out += [self.family(e.left, dict.fromkeys(letter, k)) for k in range(low, high + 1)]
+        return out
 
     def parse(self, formula: str) -> Expr:
         """A formula over the card's names."""

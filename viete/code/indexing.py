@@ -225,18 +225,28 @@ class Indexing(Evaluator[Code, CodeEnv]):
         if LEAD in at.axes and LEAD not in before:
             before = (LEAD, *before)
         target = (*before, *(extra or ["one"]), *after)
-        places = self.dialect.brought(at, target, True)
+        # A batch that only one of both has comes in front of the other's axes by itself.
+        own = tuple(a for a in target if a != LEAD or LEAD in at.axes)
+        places = self.dialect.brought(at, own, True)
         name = f"{self.xp}.{self.dialect.take_along}"
         leads = (LEAD in at.axes) + (LEAD in code.axes)
         if leads == 1 or (leads and env.arguments is not None):  # which may be of unlike numbers
             name = self.functions.helper("entries")
-        text = self.dialect.brought(code, (*before, *extra[:-1], label, *after), True)
+        own = tuple(a for a in (*before, *extra[:-1], label, *after)
+                    if a != LEAD or LEAD in code.axes)  # fmt: skip
+        text = self.dialect.brought(code, own, True)
         text = f"{name}({text}, {places}, {-len(after) - 1})"
         if extra:
             return Code(text, axes=target, const=const)
         rest = (*before, *after)
         picked = Code(text, axes=(*before, label, *after))
         return Code(self.dialect.index(picked, label, "0"), axes=rest, const=const)
+
+    def tensor(self, number: Code, env: CodeEnv) -> str:
+        """A number of PyTorch's, in full precision, where the arrays are."""
+        kind = "" if number.whole else ", dtype=torch.float64"
+        there = f", device={env.like}.device" if env.like else ""
+        return f"torch.as_tensor({number.text}{kind}{there})"
 
     # -- binders -----------------------------------------------------------------------------------
 
@@ -303,7 +313,6 @@ class Indexing(Evaluator[Code, CodeEnv]):
             return Code(text, axes=order, const=v.const, whole=v.whole)
         text = self.dialect.brought(v, labels)
         if not v.axes and self.dialect.casts:
-            kind = "" if v.whole else ", dtype=torch.float64"
-            text = f"torch.as_tensor({text}{kind})"
+            text = self.tensor(v, env)
         text = f"{self.xp}.broadcast_to({text}, ({sizes}))"
         return Code(text, axes=labels, const=v.const, whole=v.whole)

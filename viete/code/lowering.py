@@ -238,7 +238,7 @@ class Lowering(Indexing):
                 text = f"{yes.at(COMPARE)} if {test.at(COMPARE)} else {no.at(ELSE)}"
                 return Code(text, ELSE, axes, const, whole)
             if not test.axes and test.const and self.dialect.casts:
-                sides = [f"torch.as_tensor({x.text})" if x.const and not x.axes else x.text
+                sides = [self.tensor(x, env) if x.const and not x.axes else x.text
                          for x in (yes, no)]  # fmt: skip
                 text = f"torch.broadcast_tensors({', '.join(sides)})[0 if {test.text} else 1]"
                 return Code(text, ATOM, axes, const, whole)
