@@ -21,6 +21,8 @@ from tests.laws.reference import Reference
 from viete.errors import VieteError
 from viete.evaluate.plan.engine import Engine
 from viete.meanings.run import run
+from viete.train.optimiser import Adam
+from viete.train.settings import Settings
 
 Law = Callable[[Program], None]
 LAWS: dict[str, Law] = {}
@@ -166,24 +168,51 @@ def exported(p: Program, to: str) -> tuple[dict[str, Any], Callable[[Reference],
     return names, held
 
 
+def arrays(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """Every array with its name; what has one for each block is a dictionary by block."""
+    return {f"{name} {block}": value for name, one in tree.items()
+            for block, value in (one if isinstance(one, dict) else {"": one}).items()}  # fmt: skip
+
+
 @law
 def the_numpy_script_is_the_card(p: Program) -> None:
     names, held = exported(p, "numpy")
     given = {spelled(k): v for k, v in p.given().items()}
-    weights = names["renamed"](p.weights()) if "renamed" in names else p.weights()
-    taken = inspect.signature(names["forward"]).parameters
-    own = {k: v for k, v in weights.items() if k in taken}
+    own = names["renamed"](p.weights()) if "renamed" in names else p.weights()
+    taken, backward = (inspect.signature(names[x]).parameters for x in ("forward", "backward"))
+    own = {k: v for k, v in own.items() if k in taken}
     out = names["forward"](**{k: v for k, v in given.items() if k in taken}, **own)
     held(read_by_hand(p))
     close(out[1] if isinstance(out, tuple) else out, read_by_hand(p)[p.loss], "loss")
-    backward = inspect.signature(names["backward"]).parameters
-    gradients = names["backward"](
-        out[-1], **{k: v for k, v in given.items() if k in backward}, **own
-    )
-    truth = by_autograd(p)
-    if "renamed" not in names:
-        truth = {k: v for k, v in truth.items() if k in p.weights()}
-        close_gradients(gradients, truth, "exported backward")
+    given = {k: v for k, v in given.items() if k in backward}
+    gradients = names["backward"](out[-1], **given, **own)
+    truth = {k: v for k, v in by_autograd(p).items() if k in p.weights()}
+    truth = arrays(names["renamed"](truth) if "renamed" in names else truth)
+    close_gradients(arrays(gradients), truth, "exported backward")
+
+
+@law
+def an_exported_step_is_the_step_of_training(p: Program) -> None:
+    """Two steps of Adam, whose ε is above the rounding of gradients that are 0."""
+    names, _ = exported(p, "numpy")
+    engine = Engine(p.card, p.weights(), p.loss)
+    settings = Settings(eps=1e-3)
+    adam, state = Adam(engine.flat, (), settings), dict[str, Any]()
+    renamed = names.get("renamed", lambda weights: {**weights})
+    params, given = renamed(p.weights()), {spelled(k): v for k, v in p.given().items()}
+    taken, backward = (inspect.signature(names[x]).parameters for x in ("forward", "backward"))
+    for _ in range(2):
+        own = {k: v for k, v in params.items() if k in taken}
+        kept = names["forward"](**{k: v for k, v in given.items() if k in taken}, **own)[-1]
+        there = {k: v for k, v in given.items() if k in backward}
+        gradients = names["backward"](kept, **there, **own)
+        names["adam"](params, gradients, state, rate=0.01, tiny=1e-3)
+        engine(None, **p.given())
+        adam(engine.flat_gradient, 0.01)
+    moved, wanted = arrays(params), arrays(renamed(engine.weights))
+    assert moved.keys() == wanted.keys()
+    for name, value in moved.items():
+        close(value, wanted[name], name, 1e-12)
 
 
 @law
