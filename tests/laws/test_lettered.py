@@ -44,6 +44,8 @@ CASES = {
     "two letters over one range, shifted": r"y^s = \sum_q R_{q-1,s-1} z^q; L = \sum_s <y^s, v>",
     "a family read with its letters exchanged":
         r"A^{s,q} = s * P^{s,q}; y^{s,q} = A^{q,s} ⊙ z^s; L = \sum_s \sum_q (q * <y^{s,q}, v>)",
+    "one letter in two places":
+        r"y^s = P^{max(s - 1, 1),S + 1 - s} ⊙ P^{S,s}; L = \sum_s <y^s, v>",
     "one letter bound twice": r"y = \sum_q (\sum_q v G^q) G^q; L = sum(y)",
     "a declared letter, and its name with other bounds":
         r"y = \sum_{q=0}^{m-1} (q * \sum_q (q * v G^q)); L = sum(y)",

@@ -59,8 +59,9 @@ class Uses(BackwardEquations):
                         other = self.fresh(c, back, at)
                         bounds = self.bounds(*pending.pop(slot))
                         pending[other] = (other, *bounds)
-                        back, at = (self.renamed(x, slot, other) for x in (back, at))
-                        test = Apply("eq", (Idx(slot), at))
+                        back = self.renamed(back, slot, other)
+                        index = {s: self.renamed(v, slot, other) for s, v in index.items()}
+                        test = Apply("eq", (Idx(slot), index[slot]))
                     back = Apply("where", (test, back, num(0)))
         for slot, at in zip(self.model.blocks_of(e.symbol), blocks, strict=True):
             if {x.name for x in walk(at) if isinstance(x, Idx)}:
