@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from viete.analysis.def_use import targets
 from viete.errors import VieteError
 from viete.evaluate.schedule import program
 from viete.evaluate.shares import targets_of
 from viete.graph.card import CardData, Equation, Input
 from viete.graph.dependence import backward_slice, names_read
 from viete.graph.distinct import distinct
-from viete.notation.tree import Expr, Ref, Symbol
+from viete.notation.tree import Expr, Ref, Symbol, num
 from viete.rewrite.adjoint import grad
 from viete.rewrite.adjoint.double_where import double_where
 from viete.rewrite.adjoint.grad import forward_pass, with_loss, with_own_loss
@@ -94,6 +95,14 @@ def prepared(
     out = Prepared(card, output, loss, tuple(first), tuple(second), back, added)
     number = targets_of(card, loss, always=True) if loss and mean == "targets" else None
     return out if number is None else with_count(out, number)
+
+
+def lacking_targets(card: CardData) -> CardData:
+    """The same card, whose targets may be -100, as PyTorch's users have them: no target."""
+    wide = {i.name: replace(i, low=num(-100)) for i in card.inputs if i.low == num(0)}
+    found = targets(replace(card, inputs=tuple(wide.get(i.name, i) for i in card.inputs)))
+    return replace(card, inputs=tuple(
+        wide.get(i.name, i) if i.name in found else i for i in card.inputs))  # fmt: skip
 
 
 def with_count(p: Prepared, number: Expr) -> Prepared:

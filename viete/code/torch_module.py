@@ -13,7 +13,7 @@ from viete.code.functions import word
 from viete.code.identifiers import plain_letter
 from viete.code.initial import refusing, viete_name
 from viete.code.layout import comment, docstring, joined, statement
-from viete.code.prepared import Prepared
+from viete.code.prepared import Prepared, lacking_targets
 from viete.code.target import Target, entry
 from viete.code.torch_blocks import Blocks, block_class, groups, is_called, write_turn
 from viete.code.torch_linear import Layer
@@ -56,10 +56,12 @@ class TorchModule(Target):
     library, what, depth, lowering = "torch", "as a PyTorch module", 2, Products
     completes = False  # what `load_state_dict` refuses
     reserved = frozenset(
-        "Block blocks block renamed xavier weights names arguments forward bound shape".split()
+        "Block blocks block renamed xavier weights names arguments forward bound shape how config "
+        "device dtype gradients held tie_weights input_ids attention_mask labels".split()
     )
 
     def __init__(self, p: Prepared) -> None:
+        p = replace(p, model=lacking_targets(p.model))
         self.title = class_name(p.model.title)
         self.reserved |= {self.title}
         equations = [*p.forward, *p.more]

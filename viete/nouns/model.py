@@ -225,7 +225,7 @@ class Model(Searching, Verbs, Generic[C]):
         require("torch", "for a PyTorch module")
         from viete.train.module import to_torch
 
-        return to_torch(self.card, self.weights, of, mean)
+        return to_torch(self.card, self.weights, of, mean, self.config)
 
     def check(
         self, *claims: str | Path, tokens: Any = None, texts: Any = None, against: Any = None,

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
+from itertools import chain
 from types import ModuleType
 from typing import Any
 
@@ -25,6 +26,7 @@ from viete.evaluate.inputs import writable
 from viete.evaluate.schedule import parameter_shapes
 from viete.evaluate.spelling import by_own_names
 from viete.graph.card import CardData
+from viete.train.clients import Calling, Named, calling, config_of, forward_of
 
 Places = tuple[tuple[str, Placement], ...]
 
@@ -34,6 +36,18 @@ class CardModule:
 
     places: Mapping[str, Placement]  # of the weights, by the card's names
     arguments: Mapping[str, str]  # the names of forward's arguments, by those of the card's inputs
+    how: Calling  # by the names of transformers
+    config: Named  # the card's family and sizes
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the parameters."""
+        return first(self).device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The precision of the parameters."""
+        return first(self).dtype
 
     def weights(self) -> dict[str, torch.Tensor]:
         """The weights by the card's names, those of `parameter_shapes`, as views of the parameters.
@@ -55,7 +69,7 @@ class CardModule:
         found: torch.Tensor = getattr(self.get_submodule(owner), name)
         return found
 
-    def tie(self) -> None:
+    def tie_weights(self) -> None:
         """Make one parameter of those that hold the same weight."""
         assert isinstance(self, nn.Module)
         for place in self.places.values():
@@ -63,23 +77,52 @@ class CardModule:
                 owner, _, name = other.rpartition(".")
                 setattr(self.get_submodule(owner), name, self.held(place))
 
+    def state_dict(self, *args: Any, prefix: str = "", **options: Any) -> Any:
+        """As of any module, with one name for what is one parameter, as safetensors wants it."""
+        found = super().state_dict(*args, prefix=prefix, **options)  # type: ignore[misc]
+        for place in self.places.values():
+            for other in place.names[1:]:
+                found.pop(prefix + other, None)
+        return found
+
+    def _load_from_state_dict(self, given: dict[str, Any], prefix: str, *rest: Any) -> None:
+        """As of any module, with one name or all for what is one parameter."""
+        for place in self.places.values():
+            for other in place.names[1:]:
+                if prefix + place.names[0] in given:
+                    given.setdefault(prefix + other, given[prefix + place.names[0]])
+        super()._load_from_state_dict(given, prefix, *rest)  # type: ignore[misc]
+
     def _apply(self, *args: Any, **options: Any) -> Any:
         """As of any module; ``to_empty`` and other devices would make two parameters of one."""
         made = super()._apply(*args, **options)  # type: ignore[misc]
-        self.tie()
+        self.tie_weights()
         return made
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """Pickle the module with its source, so that another process can load it."""
-        made = source(self), tuple(self.places.items()), tuple(self.arguments.items())
+        made = source(self), tuple(self.places.items()), tuple(self.arguments.items()), self.how
         return revived, made, self.__dict__
+
+
+def first(module: Any) -> torch.Tensor:
+    """A module's first parameter, or else buffer."""
+    found: torch.Tensor = next(chain(module.parameters(), module.buffers()))
+    return found
 
 
 def to_torch(
     card: CardData, weights: Mapping[str, Any] | None = None, of: str | None = None,
-    mean: str = "targets",
+    mean: str = "targets", config: Mapping[str, Any] | None = None,
 ) -> nn.Module:  # fmt: skip
-    """The module of a card; see `viete.Card.to_torch`."""
+    """The module of a card; see `viete.Card.to_torch`. ``config`` is what its own is added to."""
+    module = filled(card, weights, of, mean)
+    module.config = config_of(card, config or {})
+    return module
+
+
+def filled(card: CardData, weights: Mapping[str, Any] | None, of: str | None, mean: str) -> Any:
+    """The module with a copy of the weights, or with random ones."""
     if weights is None:
         return kind_of(card, of, mean)()
     shapes = parameter_shapes(card)
@@ -110,9 +153,11 @@ def empty(card: CardData, of: str | None = None, mean: str = "targets") -> Any:
 
 def kind_of(card: CardData, of: str | None, mean: str) -> type[nn.Module]:
     """The class of a card's modules."""
-    writer = TorchModule(prepared(card, of, backward=False, autograd=True, mean=mean))
-    text = writer.text()
-    return kind(text, tuple(writer.places().items()), tuple(writer.arguments().items()))
+    p = prepared(card, of, backward=False, autograd=True, mean=mean)
+    writer = TorchModule(p)
+    text, arguments = writer.text(), writer.arguments()
+    how = calling(p, arguments)
+    return kind(text, tuple(writer.places().items()), tuple(arguments.items()), how)
 
 
 def tensor(name: str, weight: Any) -> torch.Tensor:
@@ -125,19 +170,24 @@ def tensor(name: str, weight: Any) -> torch.Tensor:
 
 
 @cache
-def kind(text: str, places: Places, arguments: tuple[tuple[str, str], ...]) -> type[nn.Module]:
+def kind(
+    text: str, places: Places, arguments: tuple[tuple[str, str], ...], how: Calling
+) -> type[nn.Module]:
     """The class that a source defines, for a card whose weights are at these places."""
     file = file_of(text)
     found = [x for x in vars(file).values() if isinstance(x, type) and issubclass(x, nn.Module)]
-    last = found[-1]
+    last: Any = found[-1]
     own = {"__doc__": last.__doc__, "__module__": file.__name__, "places": dict(places),
-           "arguments": dict(arguments)}  # fmt: skip
+           "arguments": dict(arguments), "how": how,
+           "forward": forward_of(last.forward, how)}  # fmt: skip
     return type(last.__name__, (CardModule, last), own)
 
 
-def revived(text: str, places: Places, arguments: tuple[tuple[str, str], ...]) -> nn.Module:
+def revived(
+    text: str, places: Places, arguments: tuple[tuple[str, str], ...], how: Calling
+) -> nn.Module:
     """An instance without parameters, to be filled by pickle or copy."""
-    found = kind(text, places, arguments)
+    found = kind(text, places, arguments, how)
     empty: nn.Module = object.__new__(found)
     return empty
 
