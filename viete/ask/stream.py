@@ -29,7 +29,7 @@ from viete.graph.card import CardData, Equation, memoised
 from viete.graph.conditions import settled
 from viete.graph.dependence import reachable
 from viete.notation.printer import show, show_symbol
-from viete.notation.tree import Apply, Bind, Expr, Idx, Pick, Ref, num, rebuilt, transform, walk
+from viete.notation.tree import Apply, Bind, Expr, Idx, Num, Pick, Ref, num, rebuilt, transform, walk
 
 ENTRYWISE = frozenset(("neg", "had", "times", "div"))
 
@@ -143,7 +143,7 @@ class Stream:
         return None if size is None else size.value(self.sizes)
 
     def numbered(self, e: Expr, blocks: dict[str, int]) -> Expr:
-        """A formula with numbers for its blocks; what folds blocks is written out."""
+        """A formula with numbers for blocks, and for members that a size names: folds opened."""
         loops = self.card.loop_letters
         if isinstance(e, Bind) and e.index in loops and e.ranges is not None:
             first, last = (int(self.program.index_size(x, blocks)) for x in e.ranges)
@@ -154,12 +154,17 @@ class Stream:
         if isinstance(e, Idx) and e.name in blocks:
             return num(blocks[e.name])
         e = rebuilt(e, [self.numbered(x, blocks) for x in e.children])
-        if isinstance(e, Ref) and e.symbol.kind != "dim" and self.card.blocks_of(e.symbol):
-            places = iter(self.program.places(e, blocks))
-            index = tuple(num(next(places)) if s in loops else x
+        if isinstance(e, Ref) and e.index:
+            places = iter(self.program.places(e, blocks) if self.card.blocks_of(e.symbol) else ())
+            index = tuple(num(next(places)) if s in loops else self.member(x)
                           for s, x in zip(e.symbol.slots, e.index, strict=True))  # fmt: skip
-            return Ref(e.symbol, index)
+            return e if index == e.index else Ref(e.symbol, index)
         return e
+
+    def member(self, x: Expr) -> Expr:
+        """The number of a member that a size names, as in $z^{H}$; else the formula."""
+        at = None if x.free or isinstance(x, Num) else self.number(x)
+        return x if at is None or at.denominator > 1 else num(int(at))
 
     def opened(self, atom: Expr) -> Expr:
         """The right side of the equation of a value, or of a row or an entry of one."""
