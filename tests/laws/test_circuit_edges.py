@@ -32,9 +32,12 @@ def test_all_edges_are_the_card(path: str) -> None:
     holds(strategies.tiny(path))
 
 
-def test_a_sum_of_some_heads_has_their_edges() -> None:
-    """A sum with limits of its own runs over these, and reads the heads before."""
-    text = r"""# Some heads
+@pytest.mark.parametrize("added", [
+    "sum_{s=2}^{S}(s * y^{s - 1})",  # a sum with limits of its own reads the heads before
+    "y^S + tanh(y^S)",  # a member that a size names
+])  # fmt: skip
+def test_a_sum_of_some_heads_has_their_edges(added: str) -> None:
+    text = rf"""# Some heads
 ## Dimensions
 | symbol | value |
 | --- | --- |
@@ -44,7 +47,7 @@ def test_a_sum_of_some_heads_has_their_edges() -> None:
 | $n$ | $≤ 4$ |
 | $s$ | $1, …, S$ |
 ## Inputs
-- $t ∈ \{0, …, V-1\}^n$
+- $t ∈ \{{0, …, V-1\}}^n$
 ## Parameters
 | symbol | shape |
 | --- | --- |
@@ -54,7 +57,8 @@ def test_a_sum_of_some_heads_has_their_edges() -> None:
 ## Forward pass
 1. $x = E[t]$
 1. $y^s = x U^s$
-1. $r = x + sum_{s=2}^{S}(s * y^{s - 1})$
+1. $g = {added}$
+1. $r = x + g$
 1. $logits = r W$
 """
     check("all edges of a circuit are the card", Program(1, 1, text, frozenset(), "logits"))

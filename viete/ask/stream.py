@@ -29,7 +29,19 @@ from viete.graph.card import CardData, Equation, memoised
 from viete.graph.conditions import settled
 from viete.graph.dependence import reachable
 from viete.notation.printer import show, show_symbol
-from viete.notation.tree import Apply, Bind, Expr, Idx, Num, Pick, Ref, num, rebuilt, transform, walk
+from viete.notation.tree import (
+    Apply,
+    Bind,
+    Expr,
+    Idx,
+    Num,
+    Pick,
+    Ref,
+    num,
+    rebuilt,
+    transform,
+    walk,
+)
 
 ENTRYWISE = frozenset(("neg", "had", "times", "div"))
 
