@@ -152,7 +152,9 @@ class Card(CardData, Verbs):
 
         Each product of a value with a matrix of parameters, contracting the value's last axis, is
         the call of an ``nn.Linear``, so that PEFT, torchao and ``torch.ao`` find it; biases stand
-        beside it. ``module.gradients()`` has the gradients by the card's names.
+        beside it. ``module.gradients()`` has the gradients by the card's names. Called with
+        ``input_ids``, ``attention_mask`` or ``labels``, each (batch, n), it gives a dict with the
+        loss first, as models of `transformers` do; ``config`` and ``device`` are there too.
 
         ``weights``, of NumPy or PyTorch by the names of `parameter_shapes`, are copied, with their
         precision and device. Without them, PyTorch draws random ones as the card says. ``of`` names
