@@ -242,6 +242,7 @@ def an_exported_module_has_the_values_of_the_card(p: Program) -> None:
     given = {k: v for k, v in given.items() if k in taken}
     module(**given)
     held(read_by_hand(p))
+    module.to("meta")(**{k: v.to("meta") for k, v in given.items()})  # all on one device
 
 
 @sampled

@@ -16,6 +16,7 @@ EXPORTED = [
     ("the module is the card", 10051, 5),  # a number before a letter
     ("an exported module has the values of the card", 9, 1),  # places in what no token changes
     ("an exported module has the values of the card", 12, 5),  # a choice of two numbers
+    ("an exported module has the values of the card", 10, 2),  # a table of numbers on the device
 ]
 
 

@@ -72,8 +72,11 @@ def beside(*parts: Array) -> Array:
 def inside(at: Array, count: int) -> Array:
     """Places counted from 0, checked: a negative place would count from the end."""
     outside = (at < 0) | (at >= count)
-    # A compiled graph does not branch on what an array holds.
-    if not torch.compiler.is_compiling() and torch.as_tensor(outside).any():
+    try:  # A compiled graph does not branch on what an array holds.
+        wrong = not torch.compiler.is_compiling() and bool(torch.as_tensor(outside).any())
+    except RuntimeError:  # no entries are known on the meta device or under torch.func.vmap
+        wrong = False
+    if wrong:
         raise ValueError(f"an index is outside 0 to {count - 1}")
     return at
 

@@ -109,7 +109,7 @@ class Indexing(Evaluator[Code, CodeEnv]):
             bounds = f"{first.text}, {self.integer(upper, env)}"
         more = ""
         if self.dialect.casts:
-            more = f", device={env.like}.device" if env.like else ""
+            more = f", device={env.like or 'like'}.device"
         return f"{self.xp}.arange({bounds}{more})"
 
     def integer(self, e: Expr, env: CodeEnv) -> str:
@@ -245,7 +245,7 @@ class Indexing(Evaluator[Code, CodeEnv]):
     def tensor(self, number: Code, env: CodeEnv) -> str:
         """A number of PyTorch's, in full precision, where the arrays are."""
         kind = "" if number.whole else ", dtype=torch.float64"
-        there = f", device={env.like}.device" if env.like else ""
+        there = f", device={env.like or 'like'}.device"
         return f"torch.as_tensor({number.text}{kind}{there})"
 
     # -- binders -----------------------------------------------------------------------------------
@@ -307,7 +307,7 @@ class Indexing(Evaluator[Code, CodeEnv]):
         sizes += "," if len(labels) == 1 else ""
         if lead:  # repeated along what is missing, whatever stands in front
             text = self.dialect.brought(v, order, True)
-            there = f", device={env.like}.device" if self.dialect.casts and env.like else ""
+            there = f", device={env.like or 'like'}.device" if self.dialect.casts else ""
             shape = f"{self.xp}.empty(({sizes}){there})"
             text = f"{self.xp}.{self.dialect.broadcast}({text}, {shape})[0]"
             return Code(text, axes=order, const=v.const, whole=v.whole)
