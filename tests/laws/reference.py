@@ -319,9 +319,10 @@ class Reference:
     def call(self, name: str, args: list[Any]) -> Any:
         """A function, by its definition."""
         function, names = self.card.function[name], dict[str, Any]()
-        if self.card.applies(Apply(name, ()), "softmax"):
+        if name == "logsumexp" or self.card.applies(Apply(name, ()), "softmax"):
             # As defined, but scores may be larger than exp can take.
-            args = [args[0] - np.max(args[0], axis=-1, keepdims=True)]
+            most = np.max(args[0], axis=-1, keepdims=True)
+            args = [args[0] - most]
         for k, argument in enumerate(function.arguments):
             x = args[k] if k < len(args) else self.of(argument.default or Num(Fraction(0)), {}, {})
             x = np.atleast_1d(x) if argument.pattern else x
@@ -329,7 +330,8 @@ class Reference:
             if argument.pattern:
                 sizes = zip(argument.pattern, x.shape, strict=True)
                 names |= {s.key: np.float64(n) for s, n in sizes}
-        return self.of(function.body, {}, names)
+        found = self.of(function.body, {}, names)
+        return found + np.squeeze(most, -1) if name == "logsumexp" else found
 
 
 def replace_scripts(symbol: Symbol, slots: Any) -> Symbol:
