@@ -23,7 +23,7 @@ from viete.library.functions import library
 from viete.notation.tree import Apply, Bind, Expr, Pick, Ref, Table, walk
 
 SLOWEST = Path(__file__).with_name("slowest.txt")
-LONG, LAW = 0.4, 2.0  # seconds
+LONG, LAW = 0.2, 4.0  # seconds
 MOST = 8  # a test over no more cards than these has all of them
 T = TypeVar("T", bound=Hashable)
 
