@@ -186,3 +186,15 @@ def test_new_parameters_of_a_changed_run_begin_as_their_init_says(tmp_path: Path
     said = viete("train", *options, code=2).err
     assert "bare.md:7:4: B is new, so it needs an init" in said
     assert not (tmp_path / "no").exists()
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama", "pythia", "attention-only-2"])
+def test_lines_train_cards_with_operators(name: str, tmp_path: Path) -> None:
+    """Targets are counted by a card without values, so without operators of values, too."""
+    lines = tmp_path / "lines.txt"
+    lines.write_text("abcabc\nabcabd\nab\n", "utf-8")
+    small = [] if name == "attention-only-2" else ["d=16", "N=1", "H=2", "d_f=16"]
+    sizes = [word for x in small for word in ("--set", x)]
+    viete("train", name, *sizes, "--length", 8, "--validation", 0, "--steps", 1, "--data", lines,
+          "--kind", "lines", "-o", tmp_path / "run")  # fmt: skip
+    assert (tmp_path / "run" / METRICS).exists()

@@ -113,7 +113,8 @@ def shares(card: CardData, of: str | None = None) -> Shares | None:
     name = whole.fresh("count", "number", "c", "m")
     counting = replace(
         whole, inputs=tuple(i for i in whole.inputs if i.name in number.keys), parameters=(),
-        equations=(Equation(Ref(Symbol("value", name)), number),), derived=(), claims=(),
+        equations=(Equation(Ref(Symbol("value", name)), number),), derived=(), operators=(),
+        claims=(),
     )  # fmt: skip
     card = replace(whole, inputs=(*whole.inputs, item), equations=(*whole.equations, total))
     return Shares(card, left, portion.key, counting, name)
