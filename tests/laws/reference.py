@@ -331,7 +331,7 @@ class Reference:
                 sizes = zip(argument.pattern, x.shape, strict=True)
                 names |= {s.key: np.float64(n) for s, n in sizes}
         found = self.of(function.body, {}, names)
-        return found + np.squeeze(most, -1) if name == "logsumexp" else found
+        return found + np.reshape(most, np.shape(found)) if name == "logsumexp" else found
 
 
 def replace_scripts(symbol: Symbol, slots: Any) -> Symbol:
