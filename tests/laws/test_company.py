@@ -69,6 +69,27 @@ def test_shipped_cards(path: str) -> None:
     each_is_alone(model, random_weights(model), texts, [last])
 
 
+@pytest.mark.parametrize("side", ["list", "right", "left"])
+def test_letters_that_begin_before_or_after_the_first_position(side: str) -> None:
+    model, texts = tiny("attention-only-2"), [[1, 2, 0], [2, 0, 1, 1, 2]]
+    weights, mask = random_weights(model), np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]])
+    mask = mask[:, ::-1] if side == "left" else mask
+    padded = np.zeros((2, 5), int)
+    for row, own, text in zip(padded, mask, texts, strict=True):
+        row[own == 1] = text
+    given: dict[str, Any] = {} if side == "list" else {"attention_mask": mask}
+    together = model.run(texts if side == "list" else padded, weights, **given)
+    for question in ("logits_{j-1,1}", "logits_{j-2,1}", "x^1_{j+1,0}", "A^{1,1}_{j,j-1}",
+                     "logits_{j-1,1} - logits_{j,1}", "logits_{j,1}"):  # fmt: skip
+        found = np.asarray(together[question])
+        for text, mine in zip(texts, found, strict=True):
+            wanted = np.asarray(model.run(text, weights)[question])
+            rest = mine[: -len(wanted)] if side == "left" else mine[len(wanted) :]
+            own = mine[-len(wanted) :] if side == "left" else mine[: len(wanted)]
+            np.testing.assert_allclose(own, wanted, atol=1e-12, err_msg=question)
+            assert len(rest) == 5 - len(text) and not rest.any(), question
+
+
 def test_a_mask_that_does_not_fit_is_refused() -> None:
     model = vt.read("dialog-transformer").with_weights(seed=0)
     for mask in ([[1, 1]], [[1, 2, 1]], [[0, 0, 0]]):

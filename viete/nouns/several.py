@@ -130,7 +130,8 @@ class Several(Questions):
 
     ``runs`` has them one by one. A question is asked of each. The answers are one array with a
     batch axis; along positions it is as long as the ids that were given, or as the longest text,
-    and 0 where a text has no token. Expansions, drawings and attributions are of one text:
+    and 0 where a text has no token. The axis of a letter, as of j in $x_{j-1}$, begins where the
+    letter does, as it does for one text. Expansions, drawings and attributions are of one text:
     ``run.runs[0].expand(…)``.
     """
 
@@ -167,13 +168,15 @@ class Several(Questions):
             if not apart:
                 continue
             if name in firsts:
-                places = [p[firsts[name] :][:n] for p, n in
-                          zip(self.where.places, sizes, strict=True)]  # fmt: skip
-                width = self.where.width
+                first, texts_of = firsts[name], [*zip(self.where.places, sizes, strict=True)]
+                places = [continued(p, np.arange(first, first + n)) - first for p, n in texts_of]
+                longest, count = max(texts_of, key=lambda x: len(x[0]))
+                width = self.where.width - len(longest) + count
             else:  # another length, as that of an encoder's text
                 places, width = [np.arange(n) for n in sizes], max(sizes)
             arrays = [spread(xp, a, axis, p, width) for a, p in zip(arrays, places, strict=True)]
-            labels[axis] = [str(k) for k in range(width)]
+            start = firsts.get(name, 0)
+            labels[axis] = [str(k) for k in range(start, start + width)]
         texts = [str(k) for k in range(len(arrays))]
         return replace(found[0], array=xp.stack(arrays), axes=("batch", *found[0].axes),
                        labels=(texts, *labels))  # fmt: skip
@@ -249,6 +252,12 @@ def positions(run: Run, formula: str) -> dict[str, int]:
         if length.key in count.names():
             out[letter] = int(first.evaluate(run.sizes))
     return out
+
+
+def continued(places: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """Where positions stand, by the places of a text's own; those before and after it go on."""
+    own = np.clip(at, 0, len(places) - 1)
+    return places[own] + at - own
 
 
 def spread(xp: Any, array: Array, axis: int, places: np.ndarray, width: int) -> Array:
