@@ -185,7 +185,7 @@ def test_a_trainer_s_loop() -> None:
     torch = pytest.importorskip("torch")
     module = bound("simple-transformer").to_torch()
     asked = list(inspect.signature(module.forward).parameters)
-    assert asked == ["t", "y", "input_ids", "attention_mask", "labels"]
+    assert asked == ["t", "y", "input_ids", "attention_mask", "labels", "num_items_in_batch"]
     batch = {"input_ids": ids(4, 6) % 5, "attention_mask": torch.ones(4, 6, dtype=int)}
     batch = {k: x.to(module.device) for k, x in batch.items()}
     losses = []
@@ -199,6 +199,25 @@ def test_a_trainer_s_loop() -> None:
     assert losses == sorted(losses, reverse=True)
     logits, loss = module(batch["input_ids"][:, :-1], batch["input_ids"][:, 1:])  # its own way
     assert float(loss.detach()) < losses[-1] and logits.shape[:2] == (4, 5)
+
+
+def test_gradients_of_parts_of_a_batch_add_up_to_those_of_the_whole() -> None:
+    """`transformers.Trainer` says how many targets all the parts have, by `num_items_in_batch`."""
+    torch = pytest.importorskip("torch")
+    module = bound("simple-transformer").to_torch().double()
+    given, mask = ids(4, 6) % 5, torch.arange(6) < torch.tensor([[3], [2], [6], [5]])
+    labels = given.masked_fill(~mask, -100)
+    own = list(module.parameters())
+
+    def gradients(rows: slice, **more: int) -> list[Any]:
+        some = {"input_ids": given[rows], "attention_mask": mask[rows], "labels": labels[rows]}
+        return torch.autograd.grad(module(**some, **more)["loss"], own)
+
+    assert type(module).accepts_loss_kwargs
+    many = int((labels[:, 1:] != -100).sum())
+    parts = (gradients(slice(k, k + 2), num_items_in_batch=many) for k in (0, 2))
+    for whole, a, b in zip(gradients(slice(None)), *parts, strict=True):
+        torch.testing.assert_close(a + b, whole)
 
 
 def test_a_config_has_the_sizes() -> None:

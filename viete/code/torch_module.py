@@ -57,7 +57,8 @@ class TorchModule(Target):
     completes = False  # what `load_state_dict` refuses
     reserved = frozenset(
         "Block blocks block renamed xavier weights names arguments forward bound shape how config "
-        "device dtype gradients held tie_weights input_ids attention_mask labels".split()
+        "device dtype gradients held tie_weights input_ids attention_mask labels "
+        "num_items_in_batch accepts_loss_kwargs".split()
     )
 
     def __init__(self, p: Prepared) -> None:

@@ -29,7 +29,7 @@ from viete.notation.tree import Ref
 from viete.train.inputs import has_other_terms, sees_the_past
 
 NO_TARGET = -100
-NAMES = ("input_ids", "attention_mask", "labels")
+NAMES = ("input_ids", "attention_mask", "labels", "num_items_in_batch")
 
 
 class Named(dict[str, Any]):
@@ -110,12 +110,16 @@ def config_of(card: CardData, of: Mapping[str, Any]) -> Named:
 
 
 def forward_of(own: Callable[..., Any], how: Calling) -> Callable[..., Any]:
-    """A module's ``forward``, which can also be called as `transformers` does."""
+    """A module's ``forward``, which can also be called as `transformers` does.
+
+    ``num_items_in_batch`` is the number of targets of all parts of a batch whose gradients are
+    added up: then the loss is the sum over the targets of this part, divided by that number.
+    """
 
     @wraps(own)
     def forward(
         self: Any, *given: Any, input_ids: Any = None, attention_mask: Any = None,
-        labels: Any = None, **more: Any,
+        labels: Any = None, num_items_in_batch: Any = None, **more: Any,
     ) -> Any:  # fmt: skip
         if input_ids is None and attention_mask is None and labels is None:
             return own(self, *given, **more)
@@ -134,7 +138,15 @@ def forward_of(own: Callable[..., Any], how: Calling) -> Callable[..., Any]:
             raise VieteError("give input_ids, with attention_mask and labels by their names")
         if how.mask and attention_mask is not None:
             more[how.mask], attention_mask = attention_mask, None
-        return answer(how, run, input_ids, attention_mask, labels, more.keys())
+        found = answer(how, run, input_ids, attention_mask, labels, more.keys())
+        if labels is not None and num_items_in_batch is not None:
+            seen = (
+                labels if attention_mask is None else labels.where(attention_mask != 0, NO_TARGET)
+            )
+            many = (targets_of(how, seen) != NO_TARGET).sum()
+            sums = torch.where(many > 0, found["loss"] * many, 0)
+            found["loss"] = sums / num_items_in_batch
+        return found
 
     signature = inspect.signature(own)
     kind = inspect.Parameter.KEYWORD_ONLY

@@ -179,7 +179,8 @@ def kind(
     last: Any = found[-1]
     own = {"__doc__": last.__doc__, "__module__": file.__name__, "places": dict(places),
            "arguments": dict(arguments), "how": how,
-           "forward": forward_of(last.forward, how)}  # fmt: skip
+           "forward": forward_of(last.forward, how),
+           "accepts_loss_kwargs": how.targets is not None}  # fmt: skip
     return type(last.__name__, (CardModule, last), own)
 
 
