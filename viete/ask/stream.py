@@ -170,7 +170,7 @@ class Stream:
             places = iter(self.program.places(e, blocks) if self.card.blocks_of(e.symbol) else ())
             index = tuple(num(next(places)) if s in loops else self.member(x)
                           for s, x in zip(e.symbol.slots, e.index, strict=True))  # fmt: skip
-            return e if index == e.index else Ref(e.symbol, index)
+            return Ref(e.symbol, index)
         return e
 
     def member(self, x: Expr) -> Expr:

@@ -140,10 +140,7 @@ def forward_of(own: Callable[..., Any], how: Calling) -> Callable[..., Any]:
             more[how.mask], attention_mask = attention_mask, None
         found = answer(how, run, input_ids, attention_mask, labels, more.keys())
         if labels is not None and num_items_in_batch is not None:
-            seen = (
-                labels if attention_mask is None else labels.where(attention_mask != 0, NO_TARGET)
-            )
-            many = (targets_of(how, seen) != NO_TARGET).sum()
+            many = (targets_of(how, unpadded(labels, attention_mask)) != NO_TARGET).sum()
             sums = torch.where(many > 0, found["loss"] * many, 0)
             found["loss"] = sums / num_items_in_batch
         return found
@@ -180,8 +177,7 @@ def answer(
         return Named({k: x if k == "loss" else x[0] for k, x in found.items()})
     if not bool(there.any(-1).all()):
         raise VieteError("attention_mask leaves a text without a token")
-    if labels is not None:
-        labels = labels.masked_fill(~there, NO_TARGET)
+    labels = unpadded(labels, mask)
     after = bool((there[:, 1:] <= there[:, :-1]).all())  # all padding is
     if after and (how.past if labels is None else how.plain):
         return named(how, *run(ids.masked_fill(~there, 0), targets_of(how, labels)))
@@ -208,6 +204,11 @@ def alone(
             many = (targets != NO_TARGET).sum() if how.by_targets else rows.sum()
             total, count = total + torch.where(many > 0, loss * many, 0), count + many
     return out, None if labels is None else total / count
+
+
+def unpadded(labels: Any, mask: Any) -> Any:
+    """Labels, none of which is at padding."""
+    return labels if labels is None or mask is None else labels.masked_fill(mask == 0, NO_TARGET)
 
 
 def targets_of(how: Calling, labels: Any) -> Any:
