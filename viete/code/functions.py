@@ -28,8 +28,11 @@ from viete.library.functions import Function
 from viete.notation.printer import show
 from viete.notation.tree import Apply, Expr, Ref, Table, num, walk
 
-IDIOMS = {"numpy": ("idioms.py",), "jax": ("idioms.py", "idioms_jax.py"),
-          "torch": ("idioms_torch.py",)}  # fmt: skip
+IDIOMS = {
+    "numpy": ("idioms_any.py", "idioms.py"),
+    "jax": ("idioms_any.py", "idioms.py", "idioms_jax.py"),
+    "torch": ("idioms_any.py", "idioms_torch.py"),
+}
 
 
 @cache

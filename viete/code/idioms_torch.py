@@ -88,13 +88,6 @@ def entries(x: Array, at: Array, axis: int) -> Array:
     return torch.take_along_dim(x, at, axis)
 
 
-def within(start: int, stop: int, count: int) -> Array:
-    """A slice of an axis, refused if it asks for more than there is."""
-    if not 0 <= start <= stop <= count:
-        raise ValueError(f"{start}:{stop} is asked for of an axis of {count}")
-    return slice(start, stop)
-
-
 def checked(
     x: Array, name: str, shape: Array, least: Array = None, most: Array = None, also: Array = None
 ) -> Array:
